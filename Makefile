@@ -1,0 +1,43 @@
+# `make quickstart` trains a small transformer; `make test` checks everything.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: quickstart test lint types unit properties docs soak bench clean
+
+quickstart: $(READY)
+	$(BIN)/speedtronic train --config configs/quickstart.yaml --overwrite
+	$(BIN)/speedtronic generate runs/quickstart --prompt "The " --max-tokens 200
+
+test: lint types unit docs
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/python -m pytest -q
+
+properties: $(READY)
+	$(BIN)/python -m pytest -q properties
+
+docs: $(READY)
+	$(BIN)/python -m sphinx -n -W -q -b html docs docs/_build/html
+
+soak: $(READY)
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q properties
+
+bench: $(READY)
+	$(BIN)/python benchmarks/step_time.py
+
+clean:
+	rm -rf $(VENV) build dist docs/_build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Functions of values: no I/O, clock, environment, global randomness or mutation."""

@@ -1,0 +1,116 @@
+"""How a config field is declared: its scope, its check and its one-line help.
+
+Nothing here imports torch: a config can be read and checked without it.
+
+``scope`` says who must agree. A ``run`` field is part of what the run computes: all
+nodes of a run share it, and a resumed run may not change it. A ``node`` field
+belongs to one machine (device, precision, micro-batch, workers, paths) and a
+``free`` field may change at any time without changing a computed value (logging,
+how long to train, what to keep).
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import attrs
+
+Scope = Literal["run", "node", "free"]
+Check = Callable[[Any], str | None]  # None if fine, else what was expected
+
+
+def field(
+    default: Any,
+    help: str,
+    *,
+    scope: Scope = "run",
+    check: Check | None = None,
+) -> Any:
+    """Declare one config field.
+
+    Args:
+        default: a value, or a callable that makes a fresh one.
+        help: one line for the starter config and the reference page.
+        scope: who must agree on it.
+        check: returns what was expected when a value is bad; not asked about None.
+    """
+    metadata = {"help": help, "scope": scope}
+
+    def validator(_: Any, attribute: Any, value: Any) -> None:
+        expected = None if check is None or value is None else check(value)
+        if expected is not None:
+            raise ValueError(f"{attribute.name}: expected {expected}, found {value!r}")
+
+    if callable(default):
+        return attrs.field(factory=default, validator=validator, metadata=metadata)
+    return attrs.field(default=default, validator=validator, metadata=metadata)
+
+
+def positive(value: float) -> str | None:
+    """Above zero."""
+    return None if value > 0 else "a number above 0"
+
+
+def not_negative(value: float) -> str | None:
+    """Zero or above."""
+    return None if value >= 0 else "a number of at least 0"
+
+
+def fraction(value: float) -> str | None:
+    """In [0, 1]."""
+    return None if 0 <= value <= 1 else "a number from 0 to 1"
+
+
+def below_one(value: float) -> str | None:
+    """In [0, 1)."""
+    return None if 0 <= value < 1 else "a number from 0 to below 1"
+
+
+def one_of(*allowed: str) -> Check:
+    """One of the given words."""
+
+    def check(value: str) -> str | None:
+        return None if value in allowed else "one of " + ", ".join(allowed)
+
+    return check
+
+
+def each(check: Check) -> Check:
+    """A check applied to every element."""
+
+    def check_all(values: Any) -> str | None:
+        return next((told for v in values if (told := check(v)) is not None), None)
+
+    return check_all
+
+
+class Secret:
+    """Text that never shows itself: it prints as ``***``.
+
+    >>> Secret("hf_abc")
+    ***
+    >>> f"{Secret('hf_abc')}", Secret("hf_abc").reveal()
+    ('***', 'hf_abc')
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself, for the one call that needs it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(("Secret", self._text))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a secret cannot be pickled or copied to a file")

@@ -1,0 +1,62 @@
+"""Optimizer and scheduler sections."""
+
+import attrs
+
+from speedtronic.pure.config.base import (
+    below_one,
+    each,
+    field,
+    fraction,
+    not_negative,
+    one_of,
+    positive,
+)
+
+OPTIMIZERS = ("adamw", "muon")
+SCHEDULES = ("cosine", "constant", "linear", "wsd")
+
+
+@attrs.frozen(kw_only=True)
+class Optimizer:
+    """The inner optimizer."""
+
+    name: str = field("adamw", "adamw or muon", check=one_of(*OPTIMIZERS))
+    lr: float = field(3e-4, "peak learning rate", check=positive)
+    betas: tuple[float, float] = field(
+        (0.9, 0.95), "decay of the two moments", check=each(below_one)
+    )
+    eps: float = field(1e-8, "added to the root of the second moment", check=positive)
+    weight_decay: float = field(0.1, "decay of matrices only", check=not_negative)
+    weight_decay_follows_schedule: bool = field(
+        True, "scale the decay with the learning rate, as torch.optim.AdamW does"
+    )
+    fused: bool | None = field(
+        None, "use the fused kernel (default: where it exists)", scope="node"
+    )
+    grad_clip: float | None = field(
+        None, "largest global gradient norm", check=positive
+    )
+    muon_plus: bool = field(False, "normalise Muon's update by rows and columns")
+    cautious: bool = field(False, "keep update entries that agree with the gradient")
+    muon_momentum: float = field(0.95, "momentum of Muon", check=below_one)
+    muon_ns_steps: int = field(5, "Newton-Schulz steps", check=positive)
+    muon_norm_eps: float = field(1e-8, "guard of Muon's norms", check=positive)
+
+
+@attrs.frozen(kw_only=True)
+class Scheduler:
+    """How the learning rate moves."""
+
+    name: str = field(
+        "cosine", "one of " + ", ".join(SCHEDULES), check=one_of(*SCHEDULES)
+    )
+    warmup_steps: int = field(100, "steps of linear warm-up", check=not_negative)
+    max_steps: int | None = field(
+        None, "horizon of the schedule (default: run.max_steps)", check=positive
+    )
+    min_lr_ratio: float = field(
+        0.1, "last learning rate over the peak one", check=fraction
+    )
+    decay_fraction: float = field(
+        0.2, "share of the horizon that wsd spends decaying", check=fraction
+    )

@@ -1,0 +1,1 @@
+"""Reads the world, calls pure, writes the world."""

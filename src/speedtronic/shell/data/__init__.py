@@ -1,0 +1,1 @@
+"""Sources to token stores to batches at a position."""

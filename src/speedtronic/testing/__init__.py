@@ -1,0 +1,1 @@
+"""Tools for testing pure steps: purity checks and hypothesis strategies."""
