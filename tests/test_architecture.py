@@ -35,6 +35,7 @@ BANNED = {
     "torch.save",
 }
 BANNED_CALLS = {"open", "print", "input", "eval", "exec", "__import__"}
+NOT_IN_PLACE = {"requires_grad_"}  # marks a fresh alias, writes no value
 ONLY_IN_TREE = "torch.utils._pytree"
 
 
@@ -70,7 +71,8 @@ def faults(source: str) -> list[str]:
                 told.append(f"calls {called.id}")
             if isinstance(called, ast.Attribute):
                 name = called.attr
-                if name.endswith("_") and not name.endswith("__"):
+                in_place = name.endswith("_") and not name.endswith("__")
+                if in_place and name not in NOT_IN_PLACE:
                     told.append(f"calls in-place {name}")
             told += ["passes out=" for k in node.keywords if k.arg == "out"]
         if isinstance(node, ast.Global):

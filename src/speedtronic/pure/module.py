@@ -1,0 +1,257 @@
+"""A user's `nn.Module` as a pure loss of (params, buffers, batch, key).
+
+The module itself is never run: a loss keeps a private copy without storage, and
+`torch.func.functional_call` runs that copy on the given tensors. So the user's module
+is bit-identical before and after, a module used twice needs no special care, and a
+parameter tied under several names is one entry, keyed by its first name, whose
+gradient is the sum over its uses.
+"""
+
+import copy
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from speedtronic.pure.contract import loss_of
+from speedtronic.pure.dropout import KeyedDropout, KeyedFunctions, keyed_copy
+from speedtronic.pure.random import fold_in
+from speedtronic.pure.types import Batch, Buffers, Key, LossOutput, Params
+
+Context = Callable[[], AbstractContextManager[Any]]
+_ROOT = "module."  # where the probe keeps the copy
+_FUNCTIONS = 2**31  # folded into the key of functional dropout, above any module index
+
+
+def split(
+    module: nn.Module, freeze: Sequence[str] = ()
+) -> tuple[Params, Params, Buffers]:
+    """Copies of a module's trainable parameters, frozen parameters and buffers.
+
+    Args:
+        module: any module; it is left as it is.
+        freeze: patterns (`fnmatch`) of parameter names that are not trained, beside
+            those with ``requires_grad=False``.
+
+    Returns:
+        Three dicts by name; parameters and floating buffers keep their dtype.
+
+    Raises:
+        ValueError: naming each pattern that matches nothing.
+
+    >>> params, frozen, buffers = split(nn.Linear(2, 1), freeze=["bias"])
+    >>> list(params), list(frozen), list(buffers)
+    (['weight'], ['bias'], [])
+    """
+    named = dict(module.named_parameters())
+    unused = [p for p in freeze if not fnmatch.filter(named, p)]
+    if unused:
+        raise ValueError(
+            f"model.freeze: {', '.join(map(repr, unused))} matches no parameter;"
+            f" names look like {', '.join(map(repr, list(named)[:3]))}"
+        )
+    params: Params = {}
+    frozen: Params = {}
+    for name, value in named.items():
+        still = any(fnmatch.fnmatchcase(name, pattern) for pattern in freeze)
+        target = params if value.requires_grad and not still else frozen
+        target[name] = value.detach().clone()
+    buffers = {name: b.detach().clone() for name, b in module.named_buffers()}
+    return params, frozen, buffers
+
+
+def persistent_buffers(module: nn.Module) -> set[str]:
+    """Names of the buffers that belong to a saved model."""
+    kept = module.state_dict(keep_vars=True)
+    return {name for name, _ in module.named_buffers() if name in kept}
+
+
+class ModuleLoss:
+    """The pure loss of a module; call it as a `LossFunction`.
+
+    Args:
+        module: any module that keeps the contract of `speedtronic.pure.contract`.
+        train: run it in training mode (dropout, batch statistics) or not.
+        context: makes the context that the forward pass runs in, such as autocast.
+        keyed_functions: also key dropout that has no module of its own.
+        pass_labels: hand the labels to the model; without, its logits decide.
+
+    >>> loss = ModuleLoss(nn.Linear(2, 3), train=True)
+    >>> params, _, buffers = split(nn.Linear(2, 3))
+    >>> batch = (torch.ones(4, 2), torch.tensor([0, 1, 2, -100]))
+    >>> loss(params, buffers, batch, torch.zeros(2, dtype=torch.int64)).count
+    tensor(3.)
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        train: bool,
+        context: Context = nullcontext,
+        keyed_functions: bool = True,
+        pass_labels: bool = True,
+    ) -> None:
+        self.context = context
+        self.keyed_functions = keyed_functions
+        self.pass_labels = pass_labels
+        self.slots = _slots(module)
+        self.buffer_slots = _buffer_slots(module)
+        skeleton = _skeleton(module)
+        named = skeleton.named_modules()
+        self._drops = [(p, m) for p, m in named if isinstance(m, KeyedDropout)]
+        self._probe = _Probe(skeleton).train(train)
+
+    def __call__(
+        self, params: Params, buffers: Buffers, batch: Batch, key: Key, /
+    ) -> LossOutput:
+        """The loss of one micro-batch; ``params`` holds the frozen ones too."""
+        result = self.run(params, buffers, batch, key, _forward_only)
+        return result[1]  # type: ignore[no-any-return]
+
+    def run(
+        self,
+        params: Params,
+        buffers: Buffers,
+        batch: Batch,
+        key: Key,
+        finish: Callable[[LossOutput], Any],
+    ) -> tuple[Any, LossOutput]:
+        """The loss, and ``finish(loss)`` computed while the parameters are in place.
+
+        Activation checkpoints run parts of the module again in the backward pass, so
+        that whoever differentiates must do it in ``finish``.
+        """
+        place = self._place(params, buffers, key)
+        body_arguments = (self._body, batch, fold_in(key, _FUNCTIONS), finish)
+        result: tuple[Any, LossOutput] = torch.func.functional_call(
+            self._probe, place, body_arguments, tie_weights=False
+        )
+        return result
+
+    def outputs(
+        self, params: Params, buffers: Buffers, batch: Batch, key: Key, /
+    ) -> Any:
+        """What the module itself returns for a batch."""
+        place = self._place(params, buffers, key)
+
+        def body(module: nn.Module, batch: Batch, *_: Any) -> Any:
+            self._number_calls()
+            return self._call(module, batch)
+
+        return torch.func.functional_call(
+            self._probe, place, (body, batch, key, None), tie_weights=False
+        )
+
+    def _place(self, params: Params, buffers: Buffers, key: Key) -> dict[str, Tensor]:
+        place = {_ROOT + slot: params[name] for slot, name in self.slots.items()}
+        # The forward pass may write to buffers, so that it gets copies.
+        copies = {name: value.clone() for name, value in buffers.items()}
+        place |= {_ROOT + s: copies[name] for s, name in self.buffer_slots.items()}
+        for index, (path, _) in enumerate(self._drops):
+            place[f"{_ROOT}{path}.key"] = fold_in(key, index)
+        return place
+
+    def _number_calls(self, *, backward: bool = False) -> None:
+        for _, drop in self._drops:
+            drop.calls_before_backward = drop.calls if backward else 0
+            drop.calls = 0
+
+    def _call(self, module: nn.Module, batch: Batch) -> Any:
+        with self.context():
+            if isinstance(batch, Mapping):
+                given = dict(batch)
+                if not self.pass_labels:
+                    given.pop("labels", None)
+                return module(**given)
+            if isinstance(batch, (tuple, list)):
+                return module(*batch) if self.pass_labels else module(batch[0])
+            return module(batch)
+
+    def _body(
+        self, module: nn.Module, batch: Batch, key: Key, finish: Any
+    ) -> tuple[Any, LossOutput]:
+        self._number_calls()
+        mode = KeyedFunctions(key) if self.keyed_functions else nullcontext()
+        with mode:
+            output = self._call(module, batch)
+            loss_sum, count, metrics = loss_of(output, batch)
+            found = dict(module.named_buffers())
+            buffers = {
+                name: found[slot].detach() for slot, name in self.buffer_slots.items()
+            }
+            out = LossOutput(
+                loss_sum=loss_sum, count=count, metrics=metrics, buffers=buffers
+            )
+            self._number_calls(backward=True)
+            if isinstance(mode, KeyedFunctions):
+                mode.forward_done = True
+            return finish(out), out
+
+
+class _Probe(nn.Module):
+    """Runs a body with the module while its tensors are in place."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, body: Any, batch: Batch, key: Key, finish: Any) -> Any:
+        return body(self.module, batch, key, finish)
+
+
+def _forward_only(_: LossOutput) -> None:
+    return None
+
+
+def _slots(module: nn.Module) -> dict[str, str]:
+    """Every place that holds a parameter -> the name of its entry."""
+    first = {id(p): name for name, p in module.named_parameters()}
+    return {
+        f"{path}.{name}" if path else name: first[id(p)]
+        for path, part in module.named_modules()
+        for name, p in part._parameters.items()
+        if p is not None
+    }
+
+
+def _buffer_slots(module: nn.Module) -> dict[str, str]:
+    first = {id(b): name for name, b in module.named_buffers()}
+    return {
+        f"{path}.{name}" if path else name: first[id(b)]
+        for path, part in module.named_modules()
+        for name, b in part._buffers.items()
+        if b is not None
+    }
+
+
+def _skeleton(module: nn.Module) -> nn.Module:
+    """A copy whose parameters and buffers have no storage, with keyed dropout."""
+    memo: dict[int, Any] = {}
+    for p in module.parameters():
+        empty = torch.empty_like(p, device="meta")
+        memo[id(p)] = nn.Parameter(empty, requires_grad=p.requires_grad)
+    for b in module.buffers():
+        memo[id(b)] = torch.empty_like(b, device="meta")
+    skeleton = copy.deepcopy(module, memo)
+    for part in list(skeleton.modules()):
+        for name, child in part._modules.items():
+            if child is not None and (keyed := keyed_copy(child)) is not None:
+                part._modules[name] = keyed
+    return keyed_copy(skeleton) or skeleton
+
+
+def uses_functional_dropout(
+    loss: ModuleLoss, params: Params, buffers: Buffers, batch: Batch, key: Key
+) -> bool:
+    """Whether a forward pass calls dropout that has no module of its own.
+
+    Where it does not, a loss without ``keyed_functions`` is the same and runs faster.
+    """
+    mode = KeyedFunctions(key)
+    with mode, torch.no_grad():
+        loss.outputs(params, buffers, batch, key)
+    return mode.seen > 0

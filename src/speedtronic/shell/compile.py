@@ -1,0 +1,258 @@
+"""How a step is run: eagerly or compiled, into fresh tensors or over its own state.
+
+The pure step stays the definition. `StepRunner` runs the same function and may donate
+the state, as in JAX: the state that goes in must not be read again. Eagerly that
+turns the optimizer's functional kernel into the in-place one; compiled, the new state
+is copied over the old inside the graph, so that the compiler writes in place.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from speedtronic.pure import tree
+from speedtronic.pure.inner import (
+    Accumulated,
+    InnerState,
+    StepInfo,
+    StepRule,
+    accumulate,
+    accumulate_one,
+    add_accumulated,
+    apply,
+    inner_step,
+    position,
+)
+from speedtronic.pure.optim.base import Optimizer
+from speedtronic.pure.random import fold_in
+from speedtronic.pure.tree import evolve
+from speedtronic.pure.types import Batch, GradientFunction
+
+_COMPILER_ERRORS = (
+    torch._dynamo.exc.TorchDynamoException,
+    torch._inductor.exc.InductorError,
+)
+
+
+class DonateToKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Run fused functional kernels over the buffers they were given."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.ops.aten._fused_adamw.tensor_lr:
+            torch._fused_adamw_(*args, **(kwargs or {}))
+            return list(args[:5])
+        return func(*args, **(kwargs or {}))
+
+
+class StepRunner:
+    """Runs the inner step; call it as ``state, info = run(state, micro_batches)``.
+
+    Args:
+        gradient: of the loss.
+        optimizer: an init/update pair.
+        rule: clipping and loss scaling.
+        compiled: whether to use `torch.compile`, and with which backend.
+        donate: whether the step may write over the state that it is given.
+        reduce: sums the shares of several ranks, between the halves of the step.
+        warn: called with one line when compilation is given up.
+    """
+
+    def __init__(
+        self,
+        gradient: GradientFunction,
+        optimizer: Optimizer,
+        rule: StepRule,
+        *,
+        compiled: str | None = None,
+        donate: bool = True,
+        reduce: Callable[[Accumulated], Accumulated] | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> None:
+        self.gradient, self.optimizer, self.rule = gradient, optimizer, rule
+        self.donate, self.reduce, self.warn = donate, reduce, warn
+        self.compiled = compiled is not None
+        if compiled is not None:
+            self._compile(compiled)
+
+    def __call__(
+        self,
+        state: InnerState,
+        micro_batches: Sequence[Batch],
+        progress: Tensor | None = None,
+    ) -> tuple[InnerState, StepInfo]:
+        """One step; a donated ``state`` must not be read again."""
+        if not self.compiled:
+            return self._eager(state, micro_batches, progress)
+        try:
+            with torch._dynamo.config.patch(**_DYNAMO):
+                return self._compiled(state, micro_batches, progress)
+        except _COMPILER_ERRORS as error:
+            # Nothing ran yet. An error of the model's own surfaces here as itself.
+            result = self._eager(state, micro_batches, progress)
+            self.compiled = False
+            self.warn(
+                f"compile: {type(error).__name__}, training goes on without it;"
+                f" {_first_line(error)}"
+            )
+            return result
+
+    def _eager(
+        self,
+        state: InnerState,
+        micro_batches: Sequence[Batch],
+        progress: Tensor | None,
+    ) -> tuple[InnerState, StepInfo]:
+        total = accumulate(self.gradient, state, micro_batches)
+        if self.reduce is not None:
+            total = self.reduce(total)
+        rule = evolve_rule(self.rule, fused=True)
+        if not self.donate:
+            return apply(self.optimizer, state, total, rule=rule, progress=progress)
+        with DonateToKernels():  # type: ignore[no-untyped-call]
+            return apply(self.optimizer, state, total, rule=rule, progress=progress)
+
+    def _compile(self, backend: str) -> None:
+        def whole(
+            state: InnerState, batch: Batch, progress: Tensor | None
+        ) -> tuple[InnerState, StepInfo]:
+            return inner_step(
+                self.gradient,
+                self.optimizer,
+                state,
+                [batch],
+                rule=self.rule,
+                progress=progress,
+            )
+
+        def first(state: InnerState, batch: Batch) -> Accumulated:
+            key = fold_in(fold_in(state.key, position(state)), 0)
+            return accumulate_one(self.gradient, state, state.buffers, batch, key)
+
+        def more(
+            total: Accumulated, state: InnerState, batch: Batch, index: Tensor
+        ) -> tuple[Accumulated, None]:
+            key = fold_in(fold_in(state.key, position(state)), index)
+            part = accumulate_one(self.gradient, state, total.buffers, batch, key)
+            return add_accumulated(total, part), None
+
+        def last(
+            state: InnerState, total: Accumulated, progress: Tensor | None
+        ) -> tuple[InnerState, StepInfo]:
+            return apply(
+                self.optimizer, state, total, rule=self.rule, progress=progress
+            )
+
+        self._whole = jit(whole, donate=self.donate, backend=backend)
+        self._first = torch.compile(first, fullgraph=True, backend=backend)
+        self._more = jit(more, donate=True, backend=backend)
+        self._last = jit(last, donate=self.donate, backend=backend)
+
+    def _compiled(
+        self,
+        state: InnerState,
+        micro_batches: Sequence[Batch],
+        progress: Tensor | None,
+    ) -> tuple[InnerState, StepInfo]:
+        if len(micro_batches) == 1 and self.reduce is None:
+            result: tuple[InnerState, StepInfo] = self._whole(
+                state, micro_batches[0], progress
+            )
+            return result
+        total = self._first(state, micro_batches[0])
+        for index, batch in enumerate(micro_batches[1:], start=1):
+            total, _ = self._more(total, state, batch, torch.tensor(index))
+        if self.reduce is not None:
+            total = self.reduce(total)
+        return self._last(state, total, progress)  # type: ignore[no-any-return]
+
+
+# The gradient is taken inside the graph, and a dropout module that counts its calls
+# may stand inside an activation checkpoint.
+_DYNAMO = {
+    "trace_autograd_ops": True,
+    "skip_fwd_side_effects_in_bwd_under_checkpoint": True,
+}
+
+
+def jit(
+    step: Callable[..., tuple[Any, Any]], *, donate: bool = False, backend: str
+) -> Callable[..., tuple[Any, Any]]:
+    """Compile a pure step in one graph, in place over its first argument if donated.
+
+    Raises:
+        ValueError, TypeError: from `check_donation`, at the first call.
+    """
+    if not donate:
+        return torch.compile(step, fullgraph=True, backend=backend)
+
+    def overwrite(state: Any, *args: Any) -> tuple[Any, Any]:
+        new, info = step(state, *args)
+        for target, value in zip(tree.leaves(state), tree.leaves(new), strict=True):
+            if target is not value:
+                target.copy_(value)
+        return state, info
+
+    compiled = torch.compile(overwrite, fullgraph=True, backend=backend)
+    checked = False
+
+    def run(state: Any, *args: Any) -> tuple[Any, Any]:
+        nonlocal checked
+        if not checked:
+            check_donation(step, state, *args)
+            checked = True
+        return compiled(state, *args)
+
+    return run
+
+
+def check_donation(
+    step: Callable[..., tuple[Any, Any]], state: Any, *args: Any
+) -> None:
+    """Refuse a step that cannot write over its own state.
+
+    Raises:
+        TypeError: if a leaf comes back with another shape or dtype.
+        ValueError: if a leaf comes back in another place: writing one would destroy
+            the other.
+
+    >>> check_donation(lambda s: ({"a": s["b"], "b": s["a"]}, None),
+    ...     {"a": torch.zeros(1), "b": torch.ones(1)})
+    Traceback (most recent call last):
+    ValueError: the step returns ['b'] as ['a']; clone it inside the step, ...
+    """
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:  # type: ignore[no-untyped-call]
+        fake = tree.tree_map(
+            lambda x: mode.from_tensor(x) if isinstance(x, Tensor) else x,
+            (state, *args),
+        )
+        new, _ = step(*fake)
+    before, after = tree.named_leaves(fake[0]), tree.leaves(new)
+    owner = {x.untyped_storage()._cdata: path for path, x in before.items()}
+    for (path, old), value in zip(before.items(), after, strict=True):
+        if (old.shape, old.dtype) != (value.shape, value.dtype):
+            raise TypeError(
+                f"the step gives {path} as {value.dtype}{list(value.shape)}, expected"
+                f" {old.dtype}{list(old.shape)} as it was given"
+            )
+        source = owner.get(value.untyped_storage()._cdata, path)
+        if source != path:
+            raise ValueError(
+                f"the step returns {source} as {path}; clone it inside the step, or"
+                " run it without donation"
+            )
+
+
+def evolve_rule(rule: StepRule, **changes: Any) -> StepRule:
+    """A copy of ``rule`` with some fields replaced."""
+    return evolve(rule, **changes)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
