@@ -8,11 +8,14 @@ import pytest
 PURE = Path(__file__).parents[1] / "src/speedtronic/pure"
 ALLOWED = {
     "collections",
+    "contextlib",
+    "copy",
     "dataclasses",
     "enum",
     "fnmatch",
     "functools",
     "hashlib",
+    "inspect",
     "itertools",
     "json",
     "math",

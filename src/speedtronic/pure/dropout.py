@@ -5,8 +5,8 @@ is a hash of (key, place of the module, number of the call). Activation checkpoi
 runs a module a second time in the backward pass and must see the same mask, so a
 call is numbered within its own module, and numbering starts again for the backward.
 `KeyedFunctions` does the same for the calls that have no module of their own.
-Not covered: `nn.LSTM`, `torch.rand` and the like; they draw from torch's generator,
-which the shell seeds from the key around each step.
+Not covered: the dropout inside `nn.MultiheadAttention` and `nn.LSTM`, `torch.rand` and
+the like; they draw from torch's generator, which the shell seeds around each step.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def keyed_dropout(key: Tensor, x: Tensor, rate: float, shared: int = 0) -> Tenso
 
     >>> from speedtronic.pure.random import key_from_seed
     >>> keyed_dropout(key_from_seed(0), torch.ones(6), 0.5)
-    tensor([0., 2., 0., 2., 0., 0.])
+    tensor([0., 0., 0., 2., 0., 2.])
     """
     if rate >= 1:
         return x * 0
@@ -115,9 +115,6 @@ class KeyedFunctions(TorchFunctionMode):
             return self._dropout(func, *args, **kwargs)
         if func is F.scaled_dot_product_attention:
             return self._attention(func, *args, **kwargs)
-        if func is F.multi_head_attention_forward:
-            with self:  # a composite: its parts must be seen too
-                return func(*args, **kwargs)
         return func(*args, **kwargs)
 
     def _next_key(self) -> Tensor:

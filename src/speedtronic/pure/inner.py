@@ -13,13 +13,14 @@ Nothing here waits for a device: info stays there until somebody reads it.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import torch
 from torch import Tensor
 
-from speedtronic.pure.optim.base import Clock, Optimizer, apply_updates
+from speedtronic.pure.optim.base import Clock, GuardedStep, Optimizer, guarded_step
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.scaling import ScaleState, update_scale
 from speedtronic.pure.tree import evolve, global_norm, state, tree_map
@@ -194,21 +195,12 @@ def apply(
         # As torch.nn.utils.clip_grad_norm_, folded into the one division.
         divisor = divisor / torch.clamp(rule.max_norm / (norm + 1e-6), max=1.0)
     clock = Clock(step=state.step, progress=progress)
+    advance: GuardedStep = partial(guarded_step, optimizer)
     if rule.fused and optimizer.fused is not None:
-        params, moments = optimizer.fused(
-            total.grads,
-            state.optimizer,
-            state.params,
-            clock,
-            divisor,
-            (~usable).float(),
-        )
-    else:
-        grads = tree_map(lambda g: g / divisor, total.grads)
-        updates, moments = optimizer.update(grads, state.optimizer, state.params, clock)
-        stepped = apply_updates(state.params, updates), moments
-        before = state.params, state.optimizer
-        params, moments = _select(usable, stepped, before)
+        advance = optimizer.fused
+    params, moments = advance(
+        total.grads, state.optimizer, state.params, clock, divisor, (~usable).float()
+    )
     skip = (~usable).to(torch.int64)
     after = evolve(
         state,

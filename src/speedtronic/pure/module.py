@@ -9,6 +9,7 @@ gradient is the sum over its uses.
 
 import copy
 import fnmatch
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -77,7 +78,9 @@ class ModuleLoss:
         train: run it in training mode (dropout, batch statistics) or not.
         context: makes the context that the forward pass runs in, such as autocast.
         keyed_functions: also key dropout that has no module of its own.
-        pass_labels: hand the labels to the model; without, its logits decide.
+        pass_labels: hand the labels to the model; without, its logits decide. By
+            default those get labels whose ``forward`` takes them; a transformers
+            model never does, since it would shift labels that are shifted already.
 
     >>> loss = ModuleLoss(nn.Linear(2, 3), train=True)
     >>> params, _, buffers = split(nn.Linear(2, 3))
@@ -93,11 +96,12 @@ class ModuleLoss:
         train: bool,
         context: Context = nullcontext,
         keyed_functions: bool = True,
-        pass_labels: bool = True,
+        pass_labels: bool | None = None,
     ) -> None:
         self.context = context
         self.keyed_functions = keyed_functions
-        self.pass_labels = pass_labels
+        takes = takes_labels(module) if pass_labels is None else pass_labels
+        self.pass_labels = takes
         self.slots = _slots(module)
         self.buffer_slots = _buffer_slots(module)
         skeleton = _skeleton(module)
@@ -205,6 +209,21 @@ class _Probe(nn.Module):
 
 def _forward_only(_: LossOutput) -> None:
     return None
+
+
+def takes_labels(module: nn.Module) -> bool:
+    """Whether a module's ``forward`` wants the labels beside the inputs.
+
+    >>> takes_labels(nn.Linear(2, 2))
+    False
+    """
+    if any(kind.__name__ == "PreTrainedModel" for kind in type(module).__mro__):
+        return False
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    if any(p.name == "labels" or p.kind is p.VAR_KEYWORD for p in parameters):
+        return True
+    positional = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    return len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
 def _slots(module: nn.Module) -> dict[str, str]:
