@@ -83,6 +83,14 @@ def each(check: Check) -> Check:
     return check_all
 
 
+def file_name(value: str) -> str | None:
+    """A name that can be a file's: it stays inside the folder it is put in."""
+    plain = value.isprintable() and not set(value) & set("/\\")
+    if plain and value.strip(" .") and value == value.strip() and len(value) <= 100:
+        return None
+    return "a name without slashes (it names a folder), at most 100 characters"
+
+
 class Secret:
     """Text that never shows itself: it prints as ``***``.
 

@@ -5,7 +5,9 @@ import attrs
 from speedtronic.pure.config.base import (
     Secret,
     below_one,
+    each,
     field,
+    file_name,
     not_negative,
     one_of,
     positive,
@@ -19,12 +21,20 @@ class Distributed:
     """Training one model on several nodes through a lane."""
 
     enabled: bool = field(False, "train together with other nodes", scope="node")
-    mode: str = field("dumb_diloco", "dumb_diloco", check=one_of("dumb_diloco"))
+    mode: str = field(
+        "dumb_diloco",
+        "dumb_diloco, or single (never with others)",
+        check=one_of("dumb_diloco", "single"),
+    )
     role: str = field(
         "single", "single, master, worker or auto", scope="node", check=one_of(*ROLES)
     )
-    node_id: str | None = field(None, "name of this node", scope="node")
-    collaborators: tuple[str, ...] = field((), "names of the other nodes", scope="node")
+    node_id: str | None = field(
+        None, "name of this node", scope="node", check=file_name
+    )
+    collaborators: tuple[str, ...] = field(
+        (), "names of the other nodes", scope="node", check=each(file_name)
+    )
     inner_steps: int = field(500, "steps between two rounds", check=positive)
     poll_interval: float = field(
         60.0, "seconds between looks at the lane", scope="node", check=positive

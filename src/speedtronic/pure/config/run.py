@@ -4,6 +4,7 @@ import attrs
 
 from speedtronic.pure.config.base import (
     field,
+    file_name,
     not_negative,
     one_of,
     positive,
@@ -26,7 +27,9 @@ def device_name(value: str) -> str | None:
 class Run:
     """What to train for how long, and where the results go."""
 
-    name: str = field("speedtronic-run", "name of the run and of its folder")
+    name: str = field(
+        "speedtronic-run", "name of the run and of its folder", check=file_name
+    )
     seed: int = field(1234, "all randomness follows from it", check=not_negative)
     device: str = field(
         "auto", "auto, cpu, cuda, cuda:N or mps", scope="node", check=device_name

@@ -1,0 +1,80 @@
+"""Every field of the config in one flat list, by dotted path.
+
+The reference page, the starter config, the command line's hints and the comparison
+of two configs all read this list, so that a field is described in one place only.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from speedtronic.pure.config import Config
+from speedtronic.pure.config.base import Scope
+
+
+@attrs.frozen(kw_only=True)
+class Field:
+    """One value that a config file may set."""
+
+    path: str  # dotted, such as optimizer.lr
+    type: Any
+    default: Any
+    help: str
+    scope: Scope
+
+    @property
+    def section(self) -> str:
+        """The path without the last name; empty at the root."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The last name of the path."""
+        return self.path.rpartition(".")[2]
+
+
+def _fields(cls: Any, prefix: str) -> Iterator[Field]:
+    for attribute in attrs.fields(cls):
+        path = f"{prefix}{attribute.name}"
+        if attrs.has(attribute.type):
+            yield from _fields(attribute.type, f"{path}.")
+            continue
+        make = getattr(attribute.default, "factory", None)
+        yield Field(
+            path=path,
+            type=attribute.type,
+            default=attribute.default if make is None else make(),
+            help=attribute.metadata["help"],
+            scope=attribute.metadata["scope"],
+        )
+
+
+FIELDS: dict[str, Field] = {field.path: field for field in _fields(Config, "")}
+SECTIONS: dict[str, Any] = {
+    a.name: a.type
+    for a in attrs.fields(Config)
+    if a.type is not None and attrs.has(a.type)
+}
+
+
+def value_at(config: Config, path: str) -> Any:
+    """The value that a config holds at a dotted path.
+
+    >>> value_at(Config(), "optimizer.lr")
+    0.0003
+    """
+    value: Any = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
+    """Paths at which two configs differ, with both values, in the file's order.
+
+    >>> differences(Config(), Config(ooo_streams=2))
+    {'ooo_streams': (4, 2)}
+    """
+    pairs = ((p, value_at(one, p), value_at(other, p)) for p in FIELDS)
+    return {path: (a, b) for path, a, b in pairs if a != b}
