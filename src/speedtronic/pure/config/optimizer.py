@@ -1,5 +1,7 @@
 """Optimizer and scheduler sections."""
 
+from typing import Literal, TypeAlias, get_args
+
 import attrs
 
 from speedtronic.pure.config.base import (
@@ -14,6 +16,16 @@ from speedtronic.pure.config.base import (
 
 OPTIMIZERS = ("adamw", "muon")
 SCHEDULES = ("cosine", "constant", "linear", "wsd")
+Role: TypeAlias = Literal[  # what a parameter is for
+    "embedding",  # a table of vectors, tied to a head or not
+    "head",  # the last projection, onto classes or a vocabulary
+    "norm",  # gain or offset of a normalization, of any shape
+    "bias",  # an offset, of any shape
+    "vector",  # any other parameter with fewer than two dimensions
+    "kernel",  # three dimensions or more: convolutions, stacked experts
+    "hidden",  # a matrix between two activations
+]
+ROLES: tuple[Role, ...] = get_args(Role)
 
 
 @attrs.frozen(kw_only=True)
@@ -30,6 +42,14 @@ class Optimizer:
     weight_decay_follows_schedule: bool = field(
         True, "scale the decay with the learning rate, as torch.optim.AdamW does"
     )
+    no_decay: tuple[str, ...] = field(
+        (), "patterns of parameter names that do not decay, such as transformer.wte.*"
+    )
+    roles: dict[str, Role] = field(
+        dict,
+        "pattern of parameter names -> role, over what the model says",
+        check=lambda v: each(one_of(*ROLES))(v.values()),
+    )
     fused: bool | None = field(
         None, "use the fused kernel (default: where it exists)", scope="node"
     )
@@ -38,9 +58,24 @@ class Optimizer:
     )
     muon_plus: bool = field(False, "normalise Muon's update by rows and columns")
     cautious: bool = field(False, "keep update entries that agree with the gradient")
+    adamw_lr: float | None = field(
+        None,
+        "peak learning rate of what Muon leaves to AdamW (default: lr)",
+        check=positive,
+    )
     muon_momentum: float = field(0.95, "momentum of Muon", check=below_one)
     muon_ns_steps: int = field(5, "Newton-Schulz steps", check=positive)
-    muon_norm_eps: float = field(1e-8, "guard of Muon's norms", check=positive)
+    muon_norm_eps: float = field(1e-8, "guard of Muon+'s norms", check=positive)
+    muon_coefficients: str = field(
+        "keller",
+        "keller or polar_express: coefficients of the Newton-Schulz steps",
+        check=one_of("keller", "polar_express"),
+    )
+    muon_adjust: str = field(
+        "original",
+        "original or match_rms_adamw: how the update follows a matrix's shape",
+        check=one_of("original", "match_rms_adamw"),
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,141 @@
+"""From the optimizer section of a config to an optimizer.
+
+Clipping (``grad_clip``) and the choice of the fused kernel (``fused``) are not part
+of the optimizer: the inner step clips, and the shell knows the device.
+"""
+
+from collections.abc import Mapping
+
+import torch
+
+from speedtronic.pure.config import optimizer as config
+from speedtronic.pure.optim.adamw import adamw
+from speedtronic.pure.optim.base import Hyperparameter, Optimizer, Schedule
+from speedtronic.pure.optim.cautious import cautious
+from speedtronic.pure.optim.decay import DecayMask, decay_mask
+from speedtronic.pure.optim.muon import muon_labels, scale_by_muon
+from speedtronic.pure.optim.partition import partition
+from speedtronic.pure.optim.roles import Role, check_patterns, override_roles
+from speedtronic.pure.optim.scale import descend, scale_by_adam
+from speedtronic.pure.types import Params
+
+
+def optimizer_from_config(
+    section: config.Optimizer,
+    learning_rate: Schedule,
+    params: Params,
+    roles: Mapping[str, Role],
+    iteration_dtype: torch.dtype = torch.float32,
+) -> Optimizer:
+    """The optimizer that a config asks for.
+
+    With ``weight_decay_follows_schedule: false`` the decay per step stays what it is
+    at the peak of the learning rate, ``lr * weight_decay``.
+
+    Args:
+        section: of the config.
+        learning_rate: see `speedtronic.pure.schedule.from_config`.
+        params: those to optimize; only names and shapes matter.
+        roles: of at least those.
+        iteration_dtype: of Muon's iterations; bfloat16 where that is faster.
+
+    Raises:
+        ConfigError: for patterns that match no parameter.
+
+    >>> params, rate = {"up.weight": torch.ones(2, 2)}, lambda clock: torch.tensor(0.1)
+    >>> roles = {"up.weight": "hidden"}
+    >>> made = optimizer_from_config(config.Optimizer(), rate, params, roles)
+    >>> made.init(params)[0].count
+    tensor(0)
+    """
+    roles, decays = _roles_and_decay(section, params, roles)
+
+    def mask(some: Params) -> dict[str, bool]:
+        return {name: decays[name] for name in some}
+
+    if section.name == "adamw":
+        return _adamw(section, learning_rate, section.lr, mask)
+    adamw_lr = section.lr if section.adamw_lr is None else section.adamw_lr
+    share = adamw_lr / section.lr
+    others = _adamw(section, lambda clock: learning_rate(clock) * share, adamw_lr, mask)
+    direction = scale_by_muon(
+        momentum=section.muon_momentum,
+        ns_steps=section.muon_ns_steps,
+        adjust=section.muon_adjust,
+        coefficients=section.muon_coefficients,
+        plus=section.muon_plus,
+        plus_eps=section.muon_norm_eps,
+        iteration_dtype=iteration_dtype,
+    )
+    hidden = _descend(section, direction, learning_rate, section.lr, mask)
+    labels = muon_labels(params, roles)
+    return partition({"muon": hidden, "adamw": others}, labels)
+
+
+def parameter_groups(
+    section: config.Optimizer, params: Params, roles: Mapping[str, Role]
+) -> dict[str, list[str]]:
+    """The names in each group of `optimizer_from_config`, for people to read.
+
+    >>> params = {"up.weight": torch.ones(2, 2), "up.bias": torch.ones(2)}
+    >>> roles = {"up.weight": "hidden", "up.bias": "bias"}
+    >>> parameter_groups(config.Optimizer(name="muon"), params, roles)
+    {'muon, decayed': ['up.weight'], 'adamw, not decayed': ['up.bias']}
+    """
+    roles, decays = _roles_and_decay(section, params, roles)
+    labels: Mapping[str, str] = dict.fromkeys(params, "adamw")
+    if section.name == "muon":
+        labels = muon_labels(params, roles)
+    groups: dict[str, list[str]] = {}
+    for name in params:
+        group = f"{labels[name]}, {'' if decays[name] else 'not '}decayed"
+        groups.setdefault(group, []).append(name)
+    return groups
+
+
+def _roles_and_decay(
+    section: config.Optimizer, params: Params, roles: Mapping[str, Role]
+) -> tuple[dict[str, Role], dict[str, bool]]:
+    own = override_roles({name: roles[name] for name in params}, section.roles)
+    check_patterns("optimizer.no_decay", section.no_decay, own)
+    return own, decay_mask(params, own, section.no_decay)
+
+
+def _adamw(
+    section: config.Optimizer,
+    learning_rate: Schedule,
+    peak: float,
+    mask: DecayMask,
+) -> Optimizer:
+    if section.cautious:
+        direction = scale_by_adam(section.betas, section.eps)
+        return _descend(section, direction, learning_rate, peak, mask)
+    return adamw(
+        learning_rate,
+        section.betas,
+        section.eps,
+        _weight_decay(section, peak),
+        mask,
+        section.weight_decay_follows_schedule,
+    )
+
+
+def _descend(
+    section: config.Optimizer,
+    direction: Optimizer,
+    learning_rate: Schedule,
+    peak: float,
+    mask: DecayMask,
+) -> Optimizer:
+    return descend(
+        cautious(direction) if section.cautious else direction,
+        learning_rate,
+        _weight_decay(section, peak),
+        mask,
+        section.weight_decay_follows_schedule,
+    )
+
+
+def _weight_decay(section: config.Optimizer, peak: float) -> Hyperparameter:
+    follows = section.weight_decay_follows_schedule
+    return section.weight_decay if follows else section.weight_decay * peak
