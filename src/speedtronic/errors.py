@@ -8,7 +8,9 @@
     |- DeviceError      a device or precision that cannot run was asked for (2)
     |- ModelError       the model does not build or breaks its contract (2)
     |- RunError         a run directory cannot be used as asked (2)
-    |- CheckpointError  a checkpoint is damaged, foreign or cannot be written (1)
+    |- StorageError     a file or folder cannot be written, and why (1)
+    |- CheckpointError  a checkpoint is foreign, does not fit or cannot be written (1)
+    |  `- Damaged       its bytes are not those that were written
     |- TrainingError    the run failed: non-finite loss, no usable step (1)
     `- LaneError        the transport between nodes failed (1)
        |- Conflict      the head moved: read again, decide again
@@ -60,8 +62,16 @@ class RunError(UserError):
     """A run directory that cannot be used as asked."""
 
 
+class StorageError(SpeedtronicError):
+    """A file or folder that cannot be written; the message says why."""
+
+
 class CheckpointError(SpeedtronicError):
-    """A checkpoint that is damaged, foreign, or cannot be written."""
+    """A checkpoint that is damaged, foreign, does not fit or cannot be written."""
+
+
+class Damaged(CheckpointError):
+    """A checkpoint, or a file of one, that is not what was written."""
 
 
 class TrainingError(SpeedtronicError):

@@ -1,0 +1,292 @@
+"""Files and folders that are there whole or not at all.
+
+Everything is written under a temporary name in the folder where it will live, synced
+to the disk, renamed, and the folder is synced. A temporary name is locked (`flock`) by
+the process that writes it; a crash or a kill releases the lock, so `sweep` can tell
+what a dead process left behind from what a live one is still writing, whatever its
+process id and whatever the host's name.
+
+What cannot be written raises `StorageError` with the path and the reason: disk full,
+read-only, not permitted, too large for this process. Nothing is left behind.
+Locks are those of Unix; Windows is not supported.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from speedtronic.errors import Damaged, StorageError
+
+JSON = Any  # what json.loads returns
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file is larger than this process may write (ulimit -f)",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "no permission to write there",
+    errno.EPERM: "no permission to write there",
+    errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.ENOENT: "the folder does not exist",
+    errno.ENOTEMPTY: "the name is taken",
+    errno.EEXIST: "the name is taken",
+    errno.EIO: "the device reports an input/output error",
+}
+
+
+@attrs.frozen
+class Digest:
+    """What a file's bytes must be."""
+
+    sha256: str  # hexadecimal
+    size: int  # bytes
+
+    def expect(self, path: Path, found: "Digest") -> None:
+        """Raise Damaged unless the bytes of ``path`` are these."""
+        if found.size != self.size:
+            raise Damaged(f"{path} has {found.size} bytes, expected {self.size}")
+        if found.sha256 != self.sha256:
+            raise Damaged(f"{path} has other bytes than were written (sha256 differs)")
+
+
+class HashedFile:
+    """A file open for writing that hashes what passes through it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of ``data``."""
+        view = memoryview(data)
+        self._hash.update(view)
+        self._size += len(view)
+        while len(view):
+            view = view[os.write(self._descriptor, view) :]
+
+    def digest(self) -> Digest:
+        """The digest of everything written so far."""
+        return Digest(self._hash.hexdigest(), self._size)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn an `OSError` into a `StorageError` that names path and reason."""
+    try:
+        yield
+    except OSError as error:
+        code = error.errno or 0
+        reason = _REASONS.get(code, error.strerror or str(error))
+        raise StorageError(f"{path} cannot be written: {reason}") from error
+
+
+@contextmanager
+def create(path: Path) -> Iterator[HashedFile]:
+    """Open a new file for writing and sync it to the disk at the end.
+
+    The name must be free. The file is not atomic by itself: create it inside a
+    `new_folder`, or use `write_bytes`.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    with explained(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            yield HashedFile(descriptor)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_bytes(path: Path, data: bytes) -> Digest:
+    """Put ``data`` at ``path`` in one step, in place of what was there.
+
+    Raises:
+        StorageError: it cannot be written; what was there is untouched.
+    """
+    temporary = _temporary(path)
+    with explained(path):
+        descriptor = _locked_file(temporary)
+        try:
+            file = HashedFile(descriptor)
+            file.write(data)
+            os.fsync(descriptor)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+        sync_folder(path.parent)
+    return file.digest()
+
+
+def encode_json(value: JSON) -> bytes:
+    """Strict, readable JSON with sorted keys; the same value gives the same bytes.
+
+    Raises:
+        ValueError: for NaN and infinity, which JSON does not have.
+
+    >>> encode_json({"b": 1, "a": None})
+    b'{\\n  "a": null,\\n  "b": 1\\n}\\n'
+    """
+    text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False)
+    return text.encode("utf-8") + b"\n"
+
+
+def decode_json(data: bytes) -> JSON:
+    """Read strict JSON: no NaN, no infinity, no key twice.
+
+    Raises:
+        ValueError: saying what is wrong.
+
+    >>> decode_json(b'{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ValueError: the key 'a' stands twice
+    """
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_unique,
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Fill a temporary folder that becomes ``path`` in one step at the end.
+
+    The caller syncs the files (`create` does). ``path`` must not exist or be empty.
+
+    Raises:
+        StorageError: it cannot be written; nothing is left behind.
+    """
+    temporary = _temporary(path)
+    with explained(path):
+        descriptor = _locked_folder(temporary)
+        try:
+            yield temporary
+            os.fsync(descriptor)
+            os.rename(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        finally:
+            os.close(descriptor)
+        sync_folder(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that a crash never leaves half of it under its name."""
+    temporary = _temporary(path)
+    with explained(path):
+        os.rename(path, temporary)
+        shutil.rmtree(temporary)
+
+
+def sweep(folder: Path) -> list[str]:
+    """Remove the temporary files and folders of dead processes; return their names."""
+    removed = []
+    with explained(folder):
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
+            if _is_temporary(entry.name) and _remove_if_dead(entry):
+                removed.append(entry.name)
+    return removed
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in ``folder`` survive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems have no such operation on folders.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _is_temporary(name: str) -> bool:
+    stem, _, ending = name.rpartition(".")
+    token = stem.rpartition(".")[2]
+    hexadecimal = len(token) == 8 and set(token) <= set("0123456789abcdef")
+    return ending == "tmp" and name.startswith(".") and hexadecimal
+
+
+def _locked_file(path: Path) -> int:
+    return _lock_new(path, lambda: os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+
+
+def _locked_folder(path: Path) -> int:
+    def open_new() -> int:
+        path.mkdir(exist_ok=True)
+        return os.open(path, os.O_RDONLY)
+
+    return _lock_new(path, open_new)
+
+
+def _lock_new(path: Path, open_new: Any) -> int:
+    """Open and lock; again if a sweep took the name before it was locked."""
+    while True:
+        descriptor: int = open_new()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if _is_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_if_dead(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False  # its owner just finished
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except (BlockingIOError, FileNotFoundError):
+        return False  # its owner lives, or just finished
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _refuse_constant(name: str) -> JSON:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    result: dict[str, JSON] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key {key!r} stands twice")
+        result[key] = value
+    return result

@@ -1,0 +1,354 @@
+"""One checkpoint: a folder of safetensors and JSON that is whole or not there.
+
+::
+
+    step-00001234/
+      model.safetensors      parameters and buffers under their own names, and
+      config.json            what Hub tools read beside it, if the model has one
+      optimizer.safetensors  the optimizer's state, by path
+      state.safetensors      key, counters, loss scale: the rest of the state, by path
+      extra.safetensors      tensors that describe themselves, if there are any
+      state.json             plain values: data cursor, config, versions, exact or not
+      manifest.json          size and sha256 of every file, run, step; written last
+
+A checkpoint is never written over: saving a step that is there is refused. Nothing in
+it is ever executed. Which ones to keep, to delete and to resume from is decided in
+`speedtronic.shell.checkpoint_folder`.
+"""
+
+import ast
+import platform
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import numpy
+import torch
+from torch import Tensor
+
+import speedtronic
+from speedtronic.errors import CheckpointError, Damaged, StorageError
+from speedtronic.pure.tree import (
+    Tree,
+    check_same,
+    named_leaves,
+    tree_map,
+    unflatten_like,
+)
+from speedtronic.shell import blobs, checkpoint_manifest
+from speedtronic.shell.atomic import (
+    JSON,
+    Digest,
+    create,
+    decode_json,
+    encode_json,
+    new_folder,
+)
+from speedtronic.shell.checkpoint_manifest import (
+    Manifest,
+    check_file,
+    folder_name,
+    read_text,
+)
+
+MODEL, OPTIMIZER, STATE, EXTRA = (
+    f"{name}.safetensors" for name in ("model", "optimizer", "state", "extra")
+)
+VALUES, HUB_CONFIG = "state.json", "config.json"
+_MODEL_PATH = re.compile(r"\.(params|frozen|buffers)\[('.*'|\".*\")\]")
+R = TypeVar("R")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Snapshot:
+    """Everything that one checkpoint holds; what is saved is what is loaded.
+
+    ``state`` is any pytree of tensors (and None). Its dicts ``params``, ``frozen`` and
+    ``buffers``, where it has them, become the model file.
+    """
+
+    run_id: str
+    step: int
+    state: Tree
+    values: Mapping[str, JSON] = attrs.field(factory=dict)  # strict JSON
+    tensors: Mapping[str, Tensor] = attrs.field(factory=dict)  # read without a like
+    hub_config: Mapping[str, JSON] | None = None
+    transient: frozenset[str] = frozenset()  # buffers that Hub tools do not expect
+    validation_loss: float | None = None
+    finite: bool = True  # whether the weights are; saving looks for itself, too
+    reasons: tuple[str, ...] = ()  # why resuming may differ from never stopping
+
+    @property
+    def exact(self) -> bool:
+        """Whether a resumed run has the same bits as one that never stopped."""
+        return not self.reasons
+
+
+def save(folder: Path, snapshot: Snapshot) -> Path:
+    """Write a checkpoint into ``folder`` and return its own folder.
+
+    Raises:
+        CheckpointError: it cannot be written, or the step is there already; earlier
+            checkpoints are untouched and nothing half written is left behind.
+        ValueError: a value is not strict JSON, or two parts of the model share a name.
+    """
+    path = folder / folder_name(snapshot.step)
+    if path.exists():
+        raise CheckpointError(f"{path} is there already and is not written over")
+    files = _files(snapshot.state, snapshot.transient)
+    if snapshot.tensors:
+        files[EXTRA] = dict(snapshot.tensors)
+    texts = {VALUES: encode_json(_values(snapshot))}
+    if snapshot.hub_config is not None:
+        texts[HUB_CONFIG] = encode_json(dict(snapshot.hub_config))
+    try:
+        with new_folder(path) as temporary:
+            digests = _in_threads(
+                lambda name: blobs.write(temporary / name, files[name]), files
+            )
+            for name, text in texts.items():
+                digests[name] = _write_text(temporary / name, text)
+            manifest = Manifest(
+                run_id=snapshot.run_id,
+                step=snapshot.step,
+                finite=snapshot.finite and all_finite(snapshot.state),
+                validation_loss=snapshot.validation_loss,
+                files=digests,
+            )
+            content = checkpoint_manifest.encode(manifest)
+            _write_text(temporary / checkpoint_manifest.FILE, content)
+    except StorageError as error:
+        raise CheckpointError(
+            f"step {snapshot.step} was not saved, earlier checkpoints are untouched:"
+            f" {error}"
+        ) from error
+    return path
+
+
+def is_saved(folder: Path, snapshot: Snapshot) -> bool:
+    """Whether ``folder`` holds a checkpoint of the snapshot's run and step."""
+    path = folder / folder_name(snapshot.step)
+    try:
+        return checkpoint_manifest.read(path).run_id == snapshot.run_id
+    except CheckpointError:
+        return False
+
+
+def load(path: Path, like: Tree, *, run_id: str | None = None) -> Snapshot:
+    """Read a checkpoint, checking every byte against its manifest.
+
+    Args:
+        path: the folder of one checkpoint.
+        like: a state with the same structure, shapes and dtypes; leaves go to the
+            devices of its leaves. Two leaves that shared storage when saved share it
+            again if they do here, and are copies otherwise.
+        run_id: the run it must belong to, if that matters.
+
+    Raises:
+        Damaged: a file is missing or has other bytes than were written.
+        CheckpointError: no such folder, another run's, or another structure than
+            ``like``, naming what differs.
+    """
+    manifest = checkpoint_manifest.read(path)
+    if run_id is not None and manifest.run_id != run_id:
+        raise CheckpointError(
+            f"{path} belongs to run {manifest.run_id}, expected run {run_id}"
+        )
+    names = [name for name in manifest.files if name.endswith(".safetensors")]
+    files = _in_threads(lambda n: blobs.read(path / n, manifest.files[n]), names)
+    values = _read_values(path / VALUES, manifest)
+    extra = files.pop(EXTRA, {})
+    transient = frozenset(
+        name
+        for stored in files.get(STATE, {})
+        if (name := _model_name(f".{stored}")) is not None
+    )
+    try:
+        return Snapshot(
+            run_id=manifest.run_id,
+            step=manifest.step,
+            state=_fill(path, files, like, transient),
+            values=values["values"],
+            tensors=extra,
+            hub_config=_read_hub_config(path, manifest),
+            transient=transient,
+            validation_loss=manifest.validation_loss,
+            finite=manifest.finite,
+            reasons=(*values["reasons"], *_other_versions(values["versions"])),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"{path / VALUES} lacks {error}") from error
+
+
+def load_model(path: Path) -> tuple[dict[str, Tensor], JSON]:
+    """The model alone: its tensors by name, and ``config.json`` or None.
+
+    Raises:
+        CheckpointError: as `load` does, for these two files.
+    """
+    manifest = checkpoint_manifest.read(path)
+    if MODEL not in manifest.files:
+        raise CheckpointError(f"{path} holds no {MODEL}")
+    tensors = blobs.read(path / MODEL, manifest.files[MODEL])
+    return tensors, _read_hub_config(path, manifest)
+
+
+def verify(path: Path) -> Manifest:
+    """Read every byte of a checkpoint and return its manifest.
+
+    Raises:
+        CheckpointError: as `load` does, but for the structure.
+    """
+    manifest = checkpoint_manifest.read(path)
+    _in_threads(lambda n: check_file(path / n, manifest.files[n]), manifest.files)
+    return manifest
+
+
+def versions() -> dict[str, str]:
+    """What the bits of a run may depend on beside its config and its data."""
+    return {
+        "speedtronic": speedtronic.__version__,
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "machine": platform.machine(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def all_finite(state: Tree) -> bool:
+    """Whether all weights are finite: those in ``params``, else every leaf.
+
+    >>> all_finite({"w": torch.tensor([1.0, torch.nan])})
+    False
+    """
+    named = named_leaves(state)
+    weights = [x for path, x in named.items() if path.startswith(".params[")]
+    return all(
+        # A sum is not finite if an element is not; it takes one pass and no memory.
+        bool(torch.isfinite(x.sum()) or torch.isfinite(x).all())
+        for x in weights or named.values()
+        if isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
+    )
+
+
+def owned(tree: Tree) -> Tree:
+    """A copy of every tensor in main memory; what is shared stays shared."""
+    copies: dict[object, Tensor] = {}
+
+    def copy(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        key = blobs.storage_of(leaf)
+        if key not in copies:
+            copies[key] = leaf.detach().to("cpu", copy=True)
+        return copies[key]
+
+    return tree_map(copy, tree)
+
+
+def _values(snapshot: Snapshot) -> dict[str, JSON]:
+    return {
+        "step": snapshot.step,
+        "exact": snapshot.exact,
+        "reasons": list(snapshot.reasons),
+        "versions": versions(),
+        "values": dict(snapshot.values),
+    }
+
+
+def _other_versions(told: Mapping[str, str]) -> list[str]:
+    return [
+        f"saved with {name} {told.get(name)}, continued with {now}"
+        for name, now in versions().items()
+        if told.get(name) != now
+    ]
+
+
+def _write_text(path: Path, data: bytes) -> Digest:
+    with create(path) as file:
+        file.write(data)
+    return file.digest()
+
+
+def _read_values(path: Path, manifest: Manifest) -> JSON:
+    if path.name not in manifest.files:
+        raise Damaged(f"{path} is not in the manifest")
+    return decode_json(read_text(path, manifest.files[path.name]))
+
+
+def _read_hub_config(path: Path, manifest: Manifest) -> JSON:
+    if HUB_CONFIG not in manifest.files:
+        return None
+    return _read_values(path / HUB_CONFIG, manifest)
+
+
+def _in_threads(function: Callable[[str], R], names: Iterable[str]) -> dict[str, R]:
+    """Call ``function`` for all names at once; hashing and I/O free the interpreter."""
+    names = list(names)
+    with ThreadPoolExecutor(max(1, len(names))) as pool:
+        return dict(zip(names, pool.map(function, names), strict=True))
+
+
+def _model_name(path: str) -> str | None:
+    told = _MODEL_PATH.fullmatch(path)
+    return None if told is None else str(ast.literal_eval(told[2]))
+
+
+def _place(path: str, transient: frozenset[str]) -> tuple[str, str]:
+    """The file of a leaf and its name in it."""
+    name = _model_name(path)
+    if name is not None and not (path.startswith(".buffers") and name in transient):
+        return MODEL, name
+    file = OPTIMIZER if path.startswith(".optimizer") else STATE
+    return file, path.removeprefix(".")
+
+
+def _files(state: Tree, transient: frozenset[str]) -> dict[str, dict[str, Tensor]]:
+    files: dict[str, dict[str, Tensor]] = {}
+    for path, leaf in named_leaves(state).items():
+        if leaf is None:
+            continue
+        if not isinstance(leaf, Tensor):
+            raise ValueError(f"state{path} is {type(leaf).__name__}, expected a tensor")
+        file, name = _place(path, transient)
+        if name in files.setdefault(file, {}):
+            raise ValueError(f"the model has two tensors of the name {name!r}")
+        files[file][name] = leaf
+    return files
+
+
+def _fill(
+    path: Path,
+    files: Mapping[str, Mapping[str, Tensor]],
+    like: Tree,
+    transient: frozenset[str],
+) -> Tree:
+    expected = _files(like, transient)
+    told = []
+    for file in sorted(expected.keys() | files.keys()):
+        try:
+            check_same(file, expected.get(file, {}), dict(files.get(file, {})))
+        except ValueError as error:
+            told.append(str(error))
+    if told:
+        raise CheckpointError(f"{path} does not fit this run: {'; '.join(told)}")
+    placed: dict[object, Tensor] = {}
+    taken: set[object] = set()
+
+    def place(leaf_path: str, leaf: Any) -> Any:
+        if leaf is None:
+            return None
+        file, name = _place(leaf_path, transient)
+        found = files[file][name]
+        source = blobs.storage_of(found)
+        key = (blobs.storage_of(leaf), source)
+        if key not in placed:
+            device = "cpu" if leaf.device.type == "meta" else leaf.device
+            placed[key] = found.to(device, copy=source in taken)
+            taken.add(source)
+        return placed[key]
+
+    return unflatten_like(like, [place(p, x) for p, x in named_leaves(like).items()])
