@@ -1,0 +1,1 @@
+"""Where the rows of a step come from: order, cuts, packing, mixtures, positions."""

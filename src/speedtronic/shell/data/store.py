@@ -1,0 +1,130 @@
+"""A token store: a folder with the tokens of one source, prepared once.
+
+::
+
+    store.json      what it was made from, counts, hashes
+    tokens.bin      the ids of all documents, end to end (u8, u16 or u32)
+    documents.bin   i64[documents, 2]: where each ends, and its bytes of text
+    mask.bin        u8 per token: 1 if it counts as a target (only with prompts)
+
+All numbers are little-endian. A store is complete or does not exist: it is written
+under another name and renamed. Its fingerprint is a hash of what it holds, not of
+where it came from, so the same text gives the same fingerprint on any machine.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from speedtronic.errors import DataError
+from speedtronic.shell.atomic import decode_json
+from speedtronic.shell.data.mapped import Mapped
+
+SCHEMA = 1
+ABOUT, TOKENS, DOCUMENTS, MASK = (
+    "store.json",
+    "tokens.bin",
+    "documents.bin",
+    "mask.bin",
+)
+Array = np.ndarray[Any, Any]
+
+
+@attrs.frozen(kw_only=True)
+class About:
+    """What ``store.json`` says."""
+
+    source: str  # what it was made from, in words
+    dtype: str
+    tokens: int
+    documents: int
+    text_bytes: int
+    max_id: int
+    max_id_at: int  # the first token that has it
+    end_of_document: int | None
+    replaced: int  # stretches of text that were not UTF-8
+    sha256: dict[str, str]  # of every other file
+    schema: int = SCHEMA
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the store holds."""
+        held = json.dumps([self.schema, self.dtype, self.sha256], sort_keys=True)
+        return hashlib.sha256(held.encode()).hexdigest()
+
+
+class Store:
+    """A complete store, mapped into memory.
+
+    Raises:
+        DataError: the folder is not a complete store.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.about = read_about(folder)
+        self._tokens = self._map(TOKENS, self.about.dtype, self.about.tokens)
+        self._documents = self._map(DOCUMENTS, "int64", self.about.documents, 2)
+        self._mask = (
+            self._map(MASK, "uint8", self.about.tokens)
+            if MASK in self.about.sha256
+            else None
+        )
+
+    @property
+    def masked(self) -> bool:
+        """Whether some tokens do not count as targets."""
+        return self._mask is not None
+
+    @property
+    def size(self) -> int:
+        """Number of tokens."""
+        return self.about.tokens
+
+    def windows(self, starts: Array, length: int) -> Array:
+        """The ids of ``length`` tokens from each start, [n, length]."""
+        return self._tokens.windows(starts, length)
+
+    def mask_windows(self, starts: Array, length: int) -> Array | None:
+        """1 where the token counts as a target, or None if all do."""
+        return None if self._mask is None else self._mask.windows(starts, length)
+
+    def document_ends(self) -> Array:
+        """Where each document ends: i64[documents]."""
+        return self._documents.array[:, 0]
+
+    def document_bytes(self) -> Array:
+        """The bytes of text of each document: i64[documents]."""
+        return self._documents.array[:, 1]
+
+    def _map(
+        self, name: str, dtype: str, length: int, columns: int | None = None
+    ) -> Mapped:
+        mapped = Mapped(self.folder / name, dtype, columns)
+        if len(mapped.array) != length:
+            raise DataError(
+                f"{self.folder / name} holds {len(mapped.array)} entries, "
+                f"{ABOUT} says {length}; remove the folder to prepare it again"
+            )
+        return mapped
+
+
+def read_about(folder: Path) -> About:
+    """Read ``store.json``.
+
+    Raises:
+        DataError: it is missing, damaged, or of another schema.
+    """
+    path = folder / ABOUT
+    try:
+        values = decode_json(path.read_bytes())
+        about = About(**values)
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{path} is not a token store: {error}") from None
+    if about.schema != SCHEMA:
+        raise DataError(f"{path} has schema {about.schema}, expected {SCHEMA}")
+    return about

@@ -1,0 +1,304 @@
+"""Text files and JSON-lines files as pieces of documents.
+
+Files are read in chunks of bytes and checked to be UTF-8; a byte-order mark at the
+start of a file is dropped. Nothing depends on where a chunk ends.
+
+- Text: a file is one document, or, with a separator, what stands between two
+  separators is one. Line ends stay as they are, or all become LF (``newlines: lf``).
+- JSON lines: a record ends at LF and nowhere else (not at CR, U+2028 or U+0085),
+  blank lines are skipped, and a record is one document.
+
+Documents without any text are skipped. Plain, ``.gz`` and ``.zst`` files are read.
+"""
+
+import codecs
+import difflib
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import attrs
+
+from speedtronic.errors import DataError
+
+CHUNK_BYTES = 4 * 2**20
+_BOM = codecs.BOM_UTF8
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+@attrs.frozen
+class Piece:
+    """A stretch of one document.
+
+    ``place`` is where to go on after the piece: what was read of its file. It is
+    only a place to resume from when the piece is the ``last`` of its document.
+    """
+
+    text: bytes  # UTF-8
+    place: int
+    learned: bool = True
+    last: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class TextRules:
+    """How files become documents."""
+
+    separator: str | None = None
+    newlines: str = "keep"
+    errors: str = "strict"
+    text_field: str = "text"
+    prompt_field: str | None = None
+    completion_field: str | None = None
+
+    @property
+    def masked(self) -> bool:
+        """Whether some tokens do not count for the loss."""
+        return self.prompt_field is not None
+
+
+Count = Callable[[int], None]  # told the number of bytes that were replaced
+
+
+def text_pieces(
+    path: Path,
+    rules: TextRules,
+    start: int = 0,
+    replaced: Count = lambda _: None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[Piece]:
+    """The documents of a text file, in pieces.
+
+    Args:
+        path: the file.
+        rules: separator, line ends and what to do with bytes that are not UTF-8.
+        start: a ``place`` to resume from.
+        replaced: told how many broken stretches were replaced.
+        chunk_bytes: size of the read buffer; it changes no document.
+
+    Raises:
+        DataError: the file cannot be read or is not UTF-8, with the byte offset.
+    """
+    stream = _skip(_cleaned(path, rules, replaced, chunk_bytes), start)
+    if rules.separator is None:
+        yield from _whole(stream, start)
+    else:
+        yield from _separated(stream, rules.separator.encode(), start)
+
+
+def json_pieces(
+    path: Path,
+    rules: TextRules,
+    start: int = 0,
+    replaced: Count = lambda _: None,
+) -> Iterator[Piece]:
+    """The documents of a JSON-lines file.
+
+    Raises:
+        DataError: the file cannot be read, or a record is not UTF-8, not JSON, or
+            lacks a field; with line number and byte offset.
+    """
+    place = 0
+    with open_stream(path) as handle:
+        for number, line in enumerate(_lines(handle, path), 1):
+            offset, place = place, place + len(line)
+            if place <= start:
+                continue
+            where = f"{path}: line {number} (byte {offset})"
+            if number == 1 and line.startswith(_BOM):
+                line, offset = line[len(_BOM) :], offset + len(_BOM)
+            text, broken = _decode(line, path, offset, rules.errors)
+            replaced(broken)
+            if text.strip():
+                yield from _record(text, rules, where, place)
+
+
+def open_stream(path: Path) -> BinaryIO:
+    """Open a plain, gzip or zstd file for reading bytes."""
+    try:
+        if path.suffix == ".gz":
+            return gzip.open(path, "rb")  # type: ignore[return-value]
+        if path.suffix == ".zst":
+            return _zstandard().open(path, "rb")  # type: ignore[no-any-return]
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        raise DataError(
+            "a .zst file needs the zstandard package: pip install 'speedtronic[zstd]'"
+        ) from None
+    return zstandard
+
+
+def _chunks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
+    with open_stream(path) as handle, _readable(path):
+        while chunk := handle.read(chunk_bytes):
+            yield chunk
+
+
+def _lines(handle: BinaryIO, path: Path) -> Iterator[bytes]:
+    with _readable(path):
+        yield from handle
+
+
+class _readable:
+    """Turn what a damaged or vanishing file raises into a `DataError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        damaged = type(error).__name__ == "ZstdError" or isinstance(
+            error, OSError | EOFError
+        )
+        if damaged and not isinstance(error, DataError):
+            raise DataError(f"{self._path} cannot be read to its end: {error}")
+
+
+def _cleaned(
+    path: Path, rules: TextRules, replaced: Count, chunk_bytes: int
+) -> Iterator[bytes]:
+    """Checked UTF-8 without byte-order mark, line ends as the rules say."""
+    offset, held = 0, b""
+    pending_cr = b""
+    chunks = _chunks(path, chunk_bytes)
+    final = False
+    while not final:
+        chunk = next(chunks, None)
+        final = chunk is None
+        data = held + (chunk or b"")
+        if offset == 0 and len(data) < len(_BOM) and not final:
+            held = data
+            continue
+        if offset == 0 and data.startswith(_BOM):
+            data, offset = data[len(_BOM) :], len(_BOM)
+        clean, used, broken = _check(data, path, offset, rules.errors, final)
+        held = data[used:]
+        offset += used
+        replaced(broken)
+        if rules.newlines == "lf":
+            clean = pending_cr + clean
+            pending_cr = b"\r" if clean.endswith(b"\r") and not final else b""
+            clean = clean[: len(clean) - len(pending_cr)]
+            clean = clean.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if clean:
+            yield clean
+
+
+def _check(
+    data: bytes, path: Path, offset: int, errors: str, final: bool
+) -> tuple[bytes, int, int]:
+    """Clean bytes, how many were used, and how many stretches were replaced."""
+    try:
+        _, used = codecs.utf_8_decode(data, "strict", final)
+        return data[:used] if used < len(data) else data, used, 0
+    except UnicodeDecodeError as error:
+        if errors == "strict":
+            _refuse(data, path, offset, error)
+    text, used = codecs.utf_8_decode(data, "replace", final)
+    genuine = data[:used].count(_REPLACEMENT.encode())
+    return text.encode(), used, text.count(_REPLACEMENT) - genuine
+
+
+def _decode(line: bytes, path: Path, offset: int, errors: str) -> tuple[str, int]:
+    clean, _, broken = _check(line, path, offset, errors, True)
+    return clean.decode(), broken
+
+
+def _refuse(data: bytes, path: Path, offset: int, error: UnicodeDecodeError) -> None:
+    found = " ".join(f"{byte:02x}" for byte in data[error.start : error.end])
+    raise DataError(
+        f"{path} is not UTF-8: byte {found} at offset {offset + error.start} "
+        f"({error.reason}); convert the file, or set data.encoding_errors: replace"
+    ) from None
+
+
+def _skip(stream: Iterator[bytes], count: int) -> Iterator[bytes]:
+    for chunk in stream:
+        if count < len(chunk):
+            yield chunk[count:]
+        count = max(0, count - len(chunk))
+
+
+def _whole(stream: Iterator[bytes], place: int) -> Iterator[Piece]:
+    """The rest of a file as one document; its last piece is known one chunk later."""
+    current = next(stream, None)
+    while current is not None:
+        following = next(stream, None)
+        place += len(current)
+        yield Piece(current, place, last=following is None)
+        current = following
+
+
+def _separated(stream: Iterator[bytes], mark: bytes, place: int) -> Iterator[Piece]:
+    held = b""
+    for chunk in stream:
+        *documents, held = (held + chunk).split(mark)
+        for document in documents:
+            place += len(document) + len(mark)
+            if document:
+                yield Piece(document, place)
+    if held:
+        yield Piece(held, place + len(held))
+
+
+def _record(text: str, rules: TextRules, where: str, place: int) -> Iterator[Piece]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is not JSON: {error}") from None
+    if not isinstance(record, dict):
+        found = type(record).__name__
+        raise DataError(f"{where}: expected an object, found {found}")
+    yield from record_pieces(record, rules, where, place)
+
+
+def record_pieces(
+    record: dict[str, Any], rules: TextRules, where: str, place: int
+) -> Iterator[Piece]:
+    """A record of named fields as the pieces of one document.
+
+    With prompt and completion fields the prompt is read and the completion learned.
+
+    Raises:
+        DataError: a field is missing or is not text.
+    """
+    prompt, completion = rules.prompt_field, rules.completion_field
+    if prompt is None:
+        text = _field(record, rules.text_field, where)
+        if text:
+            yield Piece(text, place)
+        return
+    read = _field(record, prompt, where)
+    learned = _field(record, completion or rules.text_field, where)
+    if read:
+        yield Piece(read, place, learned=False, last=not learned)
+    if learned:
+        yield Piece(learned, place)
+
+
+def _field(record: dict[str, Any], name: str, where: str) -> bytes:
+    if name not in record:
+        near = difflib.get_close_matches(name, record, 1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        raise DataError(f"{where}: no field {name!r}; it has {', '.join(record)}{hint}")
+    value = record[name]
+    if not isinstance(value, str):
+        found = type(value).__name__
+        raise DataError(f"{where}: field {name!r} is {found}, expected text")
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{where}: field {name!r} holds half of a surrogate pair"
+        ) from None
