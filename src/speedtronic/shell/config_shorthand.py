@@ -64,6 +64,20 @@ def _place(path: Path, value: Any) -> Path:
     return _AT_ROOT.get(name, path)
 
 
+def shorthands() -> dict[str, str]:
+    """Every short form and the field it stands for, for the reference page.
+
+    >>> shorthands()["max_steps"], shorthands()["precision: VALUE"]
+    ('run.max_steps', 'precision.mode')
+    """
+    return {
+        **{name: ".".join(place) for name, place in _AT_ROOT.items()},
+        **{f"{name}: VALUE": f"{name}.{field}" for name, (_, field) in _BARE.items()},
+        **_RENAMED,
+        **{".".join(a): ".".join(b) for a, b in _SAME_FIELD.items()},
+    }
+
+
 def expand(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The full form of a config, and the contradictions found on the way.
 

@@ -34,11 +34,16 @@ class Field:
         return self.path.rpartition(".")[2]
 
 
-def _fields(cls: Any, prefix: str) -> Iterator[Field]:
+def fields_of(cls: Any, prefix: str = "") -> Iterator[Field]:
+    """The fields of a config class and of the sections in it, in order.
+
+    >>> next(fields_of(Config)).path
+    'run.name'
+    """
     for attribute in attrs.fields(cls):
         path = f"{prefix}{attribute.name}"
         if attrs.has(attribute.type):
-            yield from _fields(attribute.type, f"{path}.")
+            yield from fields_of(attribute.type, f"{path}.")
             continue
         make = getattr(attribute.default, "factory", None)
         yield Field(
@@ -50,7 +55,7 @@ def _fields(cls: Any, prefix: str) -> Iterator[Field]:
         )
 
 
-FIELDS: dict[str, Field] = {field.path: field for field in _fields(Config, "")}
+FIELDS: dict[str, Field] = {field.path: field for field in fields_of(Config)}
 SECTIONS: dict[str, Any] = {
     a.name: a.type
     for a in attrs.fields(Config)

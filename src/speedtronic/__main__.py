@@ -1,0 +1,18 @@
+"""``python -m speedtronic`` and the console script ``speedtronic``."""
+
+import sys
+from collections.abc import Sequence
+
+from speedtronic.shell.cli import main as run_command_line
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line, by default the process's own; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # text may hold what a terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    return run_command_line(sys.argv[1:] if argv is None else argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+"""The commands: one module each, with ``Options`` and ``run(options) -> int``.
+
+A module imports what it needs inside ``run``, so that ``--help`` waits for nothing.
+"""
+
+COMMANDS = {  # name -> what it does; the module's name has _ for a space
+    "train": "train a model from a config",
+    "validate": "check a config and print it in full",
+    "init": "write a commented starter config",
+    "doctor": "say what this machine can do, and how to mend what it cannot",
+    "generate": "continue a text with a trained model",
+    "export": "write a trained model for transformers",
+    "prepare": "turn text into token stores, ahead of training",
+    "data stats": "count what a config's data holds",
+}

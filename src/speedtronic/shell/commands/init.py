@@ -1,0 +1,43 @@
+"""``speedtronic init``: a commented starter config."""
+
+from dataclasses import dataclass
+
+from speedtronic.shell.options import flag, option
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``init`` understands."""
+
+    path: str = option("the file to write", default="speedtronic.yaml", metavar="PATH")
+    force: bool = flag("replace a file that is there")
+    json: bool = flag("print one JSON object")
+    debug: bool = flag("show the traceback of an error")
+
+
+def run(options: Options) -> int:
+    """Write the file.
+
+    Raises:
+        ConfigError: a file is there already, or the folder is not.
+    """
+    from pathlib import Path
+
+    from speedtronic.errors import ConfigError
+    from speedtronic.shell.config_starter import starter
+    from speedtronic.shell.console import answer, say
+
+    path = Path(options.path)
+    try:
+        with path.open("w" if options.force else "x", encoding="utf-8") as file:
+            file.write(starter(options.path))
+    except FileExistsError:
+        raise ConfigError(f"{path}: is there already; --force replaces it") from None
+    except (OSError, ValueError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{options.path!r}: cannot be written: {told}") from None
+    if options.json:
+        answer({"ok": True, "path": str(path)})
+    else:
+        say(f"wrote {path}; next: speedtronic train --config {path}")
+    return 0

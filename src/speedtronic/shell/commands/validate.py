@@ -1,0 +1,45 @@
+"""``speedtronic validate``: everything that can be checked without training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from speedtronic.shell.options import choice, flag, option, repeated
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``validate`` understands."""
+
+    config: str = option("the config file", metavar="PATH")
+    set: Sequence[str] = repeated(
+        "replace a field of the config", name="--set", metavar="FIELD=VALUE"
+    )
+    format: str = choice("how to print the config", ["yaml", "json"], default="yaml")
+    syntax_only: bool = flag("only read the file: no model, data or device")
+    json: bool = flag("print one JSON object")
+    debug: bool = flag("show the traceback of an error")
+
+
+def run(options: Options) -> int:
+    """Print the config in full, or raise what is wrong with it.
+
+    Raises:
+        ConfigError: one line per mistake.
+    """
+    from speedtronic.errors import ConfigError
+    from speedtronic.shell.config import load_config, to_dict, to_yaml
+    from speedtronic.shell.console import answer, say
+
+    config = load_config(options.config, options.set)
+    if not options.syntax_only:
+        from speedtronic.shell.check import check
+
+        if problems := check(config):
+            raise ConfigError(problems)
+    if options.json:
+        answer({"ok": True, "config": to_dict(config)})
+    elif options.format == "json":
+        answer(to_dict(config))
+    else:
+        say(to_yaml(config), end="")
+    return 0
