@@ -14,21 +14,18 @@ Locks are those of Unix; Windows is not supported.
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from speedtronic.errors import Damaged, StorageError
 
-JSON = Any  # what json.loads returns
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -133,39 +130,6 @@ def write_bytes(path: Path, data: bytes) -> Digest:
     return file.digest()
 
 
-def encode_json(value: JSON) -> bytes:
-    """Strict, readable JSON with sorted keys; the same value gives the same bytes.
-
-    Raises:
-        ValueError: for NaN and infinity, which JSON does not have.
-
-    >>> encode_json({"b": 1, "a": None})
-    b'{\\n  "a": null,\\n  "b": 1\\n}\\n'
-    """
-    text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False)
-    return text.encode("utf-8") + b"\n"
-
-
-def decode_json(data: bytes) -> JSON:
-    """Read strict JSON: no NaN, no infinity, no key twice.
-
-    Raises:
-        ValueError: saying what is wrong.
-
-    >>> decode_json(b'{"a": 1, "a": 2}')
-    Traceback (most recent call last):
-    ValueError: the key 'a' stands twice
-    """
-    try:
-        return json.loads(
-            data.decode("utf-8"),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_unique,
-        )
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Fill a temporary folder that becomes ``path`` in one step at the end.
@@ -244,10 +208,10 @@ def _locked_folder(path: Path) -> int:
     return _lock_new(path, open_new)
 
 
-def _lock_new(path: Path, open_new: Any) -> int:
+def _lock_new(path: Path, open_new: Callable[[], int]) -> int:
     """Open and lock; again if a sweep took the name before it was locked."""
     while True:
-        descriptor: int = open_new()
+        descriptor = open_new()
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if _is_at(descriptor, path):
             return descriptor
@@ -277,16 +241,3 @@ def _remove_if_dead(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
-
-
-def _refuse_constant(name: str) -> JSON:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    result: dict[str, JSON] = {}
-    for key, value in pairs:
-        if key in result:
-            raise ValueError(f"the key {key!r} stands twice")
-        result[key] = value
-    return result

@@ -16,13 +16,14 @@ import math
 import struct
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 import torch
 from torch import Tensor
 
 from speedtronic.errors import CheckpointError, Damaged
-from speedtronic.shell.atomic import JSON, Digest, create, decode_json
+from speedtronic.shell.atomic import Digest, create
 
 # In the order of the format's library, which puts wide elements first, so that every
 # tensor is aligned.
@@ -127,14 +128,6 @@ def read(path: Path, digest: Digest | None = None) -> dict[str, Tensor]:
     return found
 
 
-def describe(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same names, shapes and dtypes without storage, for `check_same`."""
-    return {
-        name: torch.empty(x.shape, dtype=x.dtype, device="meta")
-        for name, x in tensors.items()
-    }
-
-
 class _Hashing:
     """Reads exact amounts and hashes them."""
 
@@ -217,7 +210,7 @@ def _place(tensors: Mapping[str, Tensor]) -> list[Entry]:
 
 
 def _encode_header(entries: list[Entry], metadata: Mapping[str, str]) -> bytes:
-    header: dict[str, JSON] = {_METADATA: dict(sorted(metadata.items()))}
+    header: dict[str, Any] = {_METADATA: dict(sorted(metadata.items()))}
     for entry in entries:
         header[entry.name] = {
             "dtype": _NAMES[entry.dtype],
@@ -230,7 +223,7 @@ def _encode_header(entries: list[Entry], metadata: Mapping[str, str]) -> bytes:
 
 
 def _decode_header(text: bytes, size: int) -> tuple[list[Entry], dict[str, str]]:
-    header = decode_json(text)
+    header = json.loads(text)
     metadata = header.pop(_METADATA, {})
     entries = []
     for name, told in header.items():
@@ -254,7 +247,7 @@ def _decode_header(text: bytes, size: int) -> tuple[list[Entry], dict[str, str]]
 
 
 def _tied(metadata: Mapping[str, str]) -> dict[str, str]:
-    tied: dict[str, str] = decode_json(metadata.get(_TIED, "{}").encode())
+    tied: dict[str, str] = json.loads(metadata.get(_TIED, "{}"))
     return tied
 
 

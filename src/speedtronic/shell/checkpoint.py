@@ -31,6 +31,7 @@ from torch import Tensor
 
 import speedtronic
 from speedtronic.errors import CheckpointError, Damaged, StorageError
+from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.pure.tree import (
     Tree,
     check_same,
@@ -39,14 +40,7 @@ from speedtronic.pure.tree import (
     unflatten_like,
 )
 from speedtronic.shell import blobs, checkpoint_manifest
-from speedtronic.shell.atomic import (
-    JSON,
-    Digest,
-    create,
-    decode_json,
-    encode_json,
-    new_folder,
-)
+from speedtronic.shell.atomic import Digest, create, new_folder
 from speedtronic.shell.checkpoint_manifest import (
     Manifest,
     check_file,
@@ -73,9 +67,9 @@ class Snapshot:
     run_id: str
     step: int
     state: Tree
-    values: Mapping[str, JSON] = attrs.field(factory=dict)  # strict JSON
+    values: Mapping[str, Any] = attrs.field(factory=dict)  # plain, as JSON
     tensors: Mapping[str, Tensor] = attrs.field(factory=dict)  # read without a like
-    hub_config: Mapping[str, JSON] | None = None
+    hub_config: Mapping[str, Any] | None = None
     transient: frozenset[str] = frozenset()  # buffers that Hub tools do not expect
     validation_loss: float | None = None
     finite: bool = True  # whether the weights are; saving looks for itself, too
@@ -93,7 +87,8 @@ def save(folder: Path, snapshot: Snapshot) -> Path:
     Raises:
         CheckpointError: it cannot be written, or the step is there already; earlier
             checkpoints are untouched and nothing half written is left behind.
-        ValueError: a value is not strict JSON, or two parts of the model share a name.
+        TypeError: a value has no JSON form.
+        ValueError: two parts of the model share a name, or a leaf is not a tensor.
     """
     path = folder / folder_name(snapshot.step)
     if path.exists():
@@ -101,16 +96,16 @@ def save(folder: Path, snapshot: Snapshot) -> Path:
     files = _files(snapshot.state, snapshot.transient)
     if snapshot.tensors:
         files[EXTRA] = dict(snapshot.tensors)
-    texts = {VALUES: encode_json(_values(snapshot))}
+    texts = {VALUES: to_json(_values(snapshot))}
     if snapshot.hub_config is not None:
-        texts[HUB_CONFIG] = encode_json(dict(snapshot.hub_config))
+        texts[HUB_CONFIG] = to_json(snapshot.hub_config)
     try:
         with new_folder(path) as temporary:
             digests = _in_threads(
                 lambda name: blobs.write(temporary / name, files[name]), files
             )
             for name, text in texts.items():
-                digests[name] = _write_text(temporary / name, text)
+                digests[name] = _write_text(temporary / name, f"{text}\n".encode())
             manifest = Manifest(
                 run_id=snapshot.run_id,
                 step=snapshot.step,
@@ -183,7 +178,7 @@ def load(path: Path, like: Tree, *, run_id: str | None = None) -> Snapshot:
         raise Damaged(f"{path / VALUES} lacks {error}") from error
 
 
-def load_model(path: Path) -> tuple[dict[str, Tensor], JSON]:
+def load_model(path: Path) -> tuple[dict[str, Tensor], Any]:
     """The model alone: its tensors by name, and ``config.json`` or None.
 
     Raises:
@@ -249,7 +244,7 @@ def owned(tree: Tree) -> Tree:
     return tree_map(copy, tree)
 
 
-def _values(snapshot: Snapshot) -> dict[str, JSON]:
+def _values(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "step": snapshot.step,
         "exact": snapshot.exact,
@@ -273,13 +268,13 @@ def _write_text(path: Path, data: bytes) -> Digest:
     return file.digest()
 
 
-def _read_values(path: Path, manifest: Manifest) -> JSON:
+def _read_values(path: Path, manifest: Manifest) -> Any:
     if path.name not in manifest.files:
         raise Damaged(f"{path} is not in the manifest")
-    return decode_json(read_text(path, manifest.files[path.name]))
+    return from_json(read_text(path, manifest.files[path.name]))
 
 
-def _read_hub_config(path: Path, manifest: Manifest) -> JSON:
+def _read_hub_config(path: Path, manifest: Manifest) -> Any:
     if HUB_CONFIG not in manifest.files:
         return None
     return _read_values(path / HUB_CONFIG, manifest)

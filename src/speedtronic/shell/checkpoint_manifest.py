@@ -9,12 +9,14 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from speedtronic.errors import CheckpointError, Damaged
 from speedtronic.pure.retention import Kept
-from speedtronic.shell.atomic import JSON, Digest, decode_json, encode_json
+from speedtronic.pure.strict_json import from_json, to_json
+from speedtronic.shell.atomic import Digest
 
 FILE = "manifest.json"
 FOLDER = re.compile(r"step-(\d{8,})")
@@ -22,6 +24,8 @@ _FORMAT = "speedtronic checkpoint"
 _SCHEMA = 1
 _MAX_SIZE = 1 << 24  # bytes
 _CHUNK = 1 << 20  # bytes
+# What taking apart an arbitrary JSON value may raise.
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -55,7 +59,7 @@ def encode(manifest: Manifest) -> bytes:
     loss = manifest.validation_loss
     if loss is not None and not math.isfinite(loss):
         content["validation_loss"] = None
-    return encode_json(content | {"sha256": _sum(content)})
+    return _text(content | {"sha256": _sum(content)})
 
 
 def read(folder: Path) -> Manifest:
@@ -74,8 +78,8 @@ def read(folder: Path) -> Manifest:
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     try:
-        content = decode_json(data)
-        if encode_json(content) != data or content.pop("sha256") != _sum(content):
+        content = from_json(data)
+        if _text(content) != data or content.pop("sha256") != _sum(content):
             raise ValueError("its sum differs")
         if (content["format"], content["schema"]) != (_FORMAT, _SCHEMA):
             raise CheckpointError(
@@ -83,7 +87,7 @@ def read(folder: Path) -> Manifest:
                 " takes another version of speedtronic to read it"
             )
         manifest = _structure(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _MALFORMED as error:
         raise Damaged(f"{path} is not what was written: {error}") from error
     told = FOLDER.fullmatch(folder.name)
     if told and int(told[1]) != manifest.step:
@@ -124,7 +128,7 @@ def _checked(path: Path, digest: Digest) -> Iterator[bytes]:
     digest.expect(path, Digest(sha256.hexdigest(), size))
 
 
-def _structure(content: dict[str, JSON]) -> Manifest:
+def _structure(content: dict[str, Any]) -> Manifest:
     files = {
         name: Digest(str(told["sha256"]), int(told["size"]))
         for name, told in content["files"].items()
@@ -141,5 +145,9 @@ def _structure(content: dict[str, JSON]) -> Manifest:
     )
 
 
-def _sum(content: dict[str, JSON]) -> str:
-    return hashlib.sha256(encode_json(content)).hexdigest()
+def _text(content: dict[str, Any]) -> bytes:
+    return f"{to_json(content)}\n".encode()
+
+
+def _sum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(_text(content)).hexdigest()
