@@ -1,0 +1,162 @@
+"""What a person sees of a run: one line per logged step, and a bar on a terminal.
+
+The line has one format wherever it goes; it is a log line, so its level and its file
+are those of `shell/logs.py`. The bar lives at the foot of a terminal, is erased at the
+end, and anything printed meanwhile appears above it. Where the error stream is not a
+terminal there is no bar and no escape code.
+"""
+
+import math
+import os
+import sys
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from speedtronic.pure.metrics import StepRecord
+
+
+def step_line(
+    record: StepRecord, last_step: int | None = None, eta_seconds: float | None = None
+) -> str:
+    """One line about a logged step; parts that are absent are left out.
+
+    >>> from speedtronic.testing.records import example_record
+    >>> print(step_line(example_record(120, loss=2.34561), 2000, eta_seconds=3725))
+    step 120/2000  loss 2.3456  lr 1.0e-03  2.05k tok/s  norm 0.812  eta 1:02:05
+    """
+    of = "" if last_step is None else f"/{last_step}"
+    rate = record.tokens_per_second
+    parts = [
+        f"step {record.step}{of}",
+        f"loss {record.loss:.4f}",
+        f"lr {record.learning_rate:.1e}",
+        "" if rate is None else f"{compact(rate)} tok/s",
+        f"norm {record.gradient_norm:.3g}",
+        _optional("val", record.validation_loss, ".4f"),
+        _optional("bpb", record.bits_per_byte, ".4f"),
+        _optional("scale", record.loss_scale, "g"),
+        f"skipped {record.skipped_steps}" if record.skipped_steps else "",
+        "" if eta_seconds is None else f"eta {duration(eta_seconds)}",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def compact(number: float) -> str:
+    """A number with three digits and a unit of thousands.
+
+    >>> compact(12345.0), compact(0.5), compact(999.96), compact(2.5e6)
+    ('12.3k', '0.5', '1k', '2.5M')
+    """
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(number) < 999.5 or unit == "T":
+            break
+        number /= 1000
+    return f"{number:.3g}{unit}"
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> duration(59.6), duration(3725)
+    ('1:00', '1:02:05')
+    """
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Eta:
+    """How long the rest of a run takes, at the pace of this attempt.
+
+    Args:
+        last_step: the step at which the run ends, None if time ends it.
+    """
+
+    def __init__(self, last_step: int | None) -> None:
+        self._last_step = last_step
+        self._first: StepRecord | None = None
+
+    def __call__(self, record: StepRecord) -> float | None:
+        """Seconds left, None while there is nothing to judge by.
+
+        The pace is counted from the attempt's first record on, so that compiling and
+        warming up are not in it.
+        """
+        first = self._first = self._first or record
+        done = record.step - first.step
+        if self._last_step is None or done <= 0:
+            return None
+        pace = (record.wall_seconds - first.wall_seconds) / done
+        return pace * (self._last_step - record.step)
+
+
+class ProgressBar:
+    """A bar of steps on a terminal; elsewhere it does nothing.
+
+    Args:
+        last_step: the step at which the run ends, None if time ends it.
+        done: steps finished before this attempt.
+        enabled: False for quiet runs and for ``--json``.
+        stream: where the bar goes, the error stream by default.
+    """
+
+    def __init__(
+        self,
+        last_step: int | None,
+        done: int = 0,
+        *,
+        enabled: bool = True,
+        stream: TextIO | None = None,
+    ) -> None:
+        stream = sys.stderr if stream is None else stream
+        self._progress: Progress | None = None
+        simple = os.environ.get("TERM") in ("dumb", "unknown")
+        if not enabled or simple or not stream.isatty():
+            return
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=stream),
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),  # a pipe keeps what it is sent
+            refresh_per_second=4,
+        )
+        self._task = self._progress.add_task("train", total=last_step, completed=done)
+
+    def advance(self, step: int) -> None:
+        """Show that ``step`` steps are finished; cheap enough for every step."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=step)
+
+    def __enter__(self) -> "ProgressBar":
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def _optional(name: str, value: float | None, form: str) -> str:
+    return "" if value is None else f"{name} {value:{form}}"
