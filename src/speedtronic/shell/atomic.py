@@ -172,6 +172,22 @@ def sweep(folder: Path) -> list[str]:
     return removed
 
 
+def make_writable(folder: Path) -> None:
+    """Make a folder with its parents, and find out whether files can go there.
+
+    Raises:
+        StorageError: they cannot.
+    """
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    probe = _temporary(folder / "probe")
+    try:
+        with create(probe) as file:
+            file.write(b"probe")
+    finally:
+        probe.unlink(missing_ok=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in ``folder`` survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)

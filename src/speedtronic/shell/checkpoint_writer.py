@@ -13,7 +13,7 @@ from types import TracebackType
 
 import attrs
 
-from speedtronic.shell.atomic import explained, sweep
+from speedtronic.shell.atomic import make_writable, sweep
 from speedtronic.shell.checkpoint import Snapshot, is_saved, owned, save
 from speedtronic.shell.checkpoint_folder import prune
 
@@ -28,14 +28,13 @@ class CheckpointWriter:
         keep_best: also keep the one with the lowest validation loss.
 
     Raises:
-        StorageError: the folder cannot be made or swept.
+        StorageError: the folder cannot be made, or files cannot be written there.
     """
 
     def __init__(
         self, folder: Path, *, keep_last: int | None = None, keep_best: bool = True
     ) -> None:
-        with explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_writable(folder)
         sweep(folder)
         self._folder = folder
         self._keep_last = keep_last

@@ -3,7 +3,8 @@
 What the run computes (scope ``run``) may not change: the continuation would be the
 middle of no run at all. What belongs to a machine (``node``) or to the telling
 (``free``) may, and is said. A changed learning rate is therefore refused by name and
-never dropped or mixed in.
+never dropped or mixed in. Nor may the folder of the checkpoints change, or none would
+be found there.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from speedtronic.pure.config import Config, Secret
 from speedtronic.pure.config.base import Scope
 from speedtronic.pure.config.fields import FIELDS, differences
 
-_HORIZON = "run.max_steps"
+_HORIZONS = ("run.max_steps", "run.max_minutes")
+_PLACE = "checkpoint.directory"
 
 
 @attrs.frozen
@@ -55,9 +57,10 @@ def compare(old: Config, new: Config) -> Comparison:
     ['optimizer.lr: 0.0003 -> 1.0']
     """
     changes = [c for c in _changes(old, new) if c.path != "checkpoint.resume"]
+    refused = [c for c in changes if c.scope == "run" or c.path == _PLACE]
     return Comparison(
-        allowed=tuple(c for c in changes if c.scope != "run"),
-        refused=tuple(c for c in changes if c.scope == "run"),
+        allowed=tuple(c for c in changes if c not in refused),
+        refused=tuple(refused),
     )
 
 
@@ -69,10 +72,14 @@ def _changes(old: Config, new: Config) -> Iterator[Change]:
             for index, (one, other) in enumerate(zip(before, after, strict=True)):
                 yield from _inside(f"{path}[{index}]", one, other)
             continue
-        note = ""
-        if path == _HORIZON and new.scheduler.max_steps is None:
-            note = "the learning rate schedule now ends there, too"
-        yield Change(path, before, after, FIELDS[path].scope, note)
+        yield Change(path, before, after, FIELDS[path].scope, _note(path, new))
+
+
+def _note(path: str, new: Config) -> str:
+    scheduled = new.scheduler.name != "constant" and new.scheduler.max_steps is None
+    if path in _HORIZONS and scheduled:
+        return "the learning rate schedule ends there, too"
+    return "that is where the run's checkpoints are" if path == _PLACE else ""
 
 
 def _same_length_sections(one: Any, other: Any) -> bool:
