@@ -23,7 +23,6 @@ from speedtronic.pure.optim.roles import (
     Role,
     override_roles,
     role_by_name,
-    roles_by_name,
 )
 from speedtronic.pure.optim.scale import (
     add_decayed_weights,
@@ -64,7 +63,6 @@ __all__ = [
     "parameter_groups",
     "partition",
     "role_by_name",
-    "roles_by_name",
     "scale",
     "scale_by_adam",
     "scale_by_learning_rate",

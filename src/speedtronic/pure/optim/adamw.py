@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from speedtronic.pure.optim.base import (
+    FUNCTIONAL_ADAMW,
+    AdamwKernel,
     Clock,
     Hyperparameter,
     Optimizer,
@@ -75,6 +77,7 @@ def adamw(
         clock: Clock,
         divisor: Tensor,
         found_inf: Tensor,
+        kernel: AdamwKernel = FUNCTIONAL_ADAMW,
     ) -> tuple[Params, OptState]:
         adam, *stateless_links = opt_state
         decayed = mask(params)
@@ -89,7 +92,7 @@ def adamw(
             names = [name for name in params if decayed[name] is decays]
             if not names:
                 continue
-            values, _, means, squares, _ = torch.ops.aten._fused_adamw.tensor_lr(
+            values, _, means, squares, _ = kernel(
                 [params[name] for name in names],
                 [grads[name] for name in names],
                 [adam.mean[name] for name in names],

@@ -12,7 +12,7 @@ and whether its buffers are donated is the shell's to decide; see `Optimizer`.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -36,9 +36,25 @@ Hyperparameter: TypeAlias = float | Schedule
 
 Init: TypeAlias = Callable[[Params], OptState]
 Update: TypeAlias = Callable[[Params, OptState, Params, Clock], tuple[Params, OptState]]
-GuardedStep: TypeAlias = Callable[
-    [Params, OptState, Params, Clock, Tensor, Tensor], tuple[Params, OptState]
-]
+AdamwKernel: TypeAlias = Callable[..., Any]  # called as FUNCTIONAL_ADAMW is
+FUNCTIONAL_ADAMW: AdamwKernel = torch.ops.aten._fused_adamw.tensor_lr
+
+
+class FusedStep(Protocol):
+    """The whole of `guarded_step` with a fused kernel."""
+
+    def __call__(
+        self,
+        grads: Params,
+        opt_state: OptState,
+        params: Params,
+        clock: Clock,
+        divisor: Tensor,
+        found_inf: Tensor,
+        kernel: AdamwKernel = FUNCTIONAL_ADAMW,
+    ) -> tuple[Params, OptState]:
+        """One step, or no change at all."""
+        ...
 
 
 class Optimizer(NamedTuple):
@@ -52,13 +68,13 @@ class Optimizer(NamedTuple):
     no such kernel. ``divisor`` (f32[]) divides every gradient: loss scale times
     target count over clip coefficient. ``found_inf`` (f32[], 0 or 1) keeps
     everything as it was, counters included, bit for bit. The functional kernel
-    allocates as much as the formula does; it pays off once the shell runs it in
-    place on donated buffers.
+    allocates as much as the formula does; the shell may pass another ``kernel`` that
+    has the same arguments and results but writes over donated buffers.
     """
 
     init: Init
     update: Update
-    fused: GuardedStep | None = None
+    fused: FusedStep | None = None
 
 
 def value_at(hyperparameter: Hyperparameter, clock: Clock) -> float | Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from speedtronic.pure.optim.roles import Role, roles_by_name
+from speedtronic.pure.optim.roles import Role, role_by_name
 from speedtronic.pure.types import Params
 
 DecayMask: TypeAlias = Callable[[Params], Mapping[str, bool]]
@@ -25,7 +25,7 @@ def decay_mask(
 
     Args:
         params: by name.
-        roles: by name; by default what `roles_by_name` makes of names and shapes.
+        roles: by name; by default what `role_by_name` makes of names and shapes.
         no_decay: shell patterns of names that do not decay whatever their role.
 
     >>> import torch
@@ -35,10 +35,9 @@ def decay_mask(
     >>> decay_mask(params, no_decay=("wte.*",))
     {'wte.weight': False, 'ln.weight': False}
     """
-    roles = roles_by_name(params) if roles is None else roles
     return {
         name: value.ndim >= 2
-        and roles[name] not in _NEVER
+        and (role_by_name(name, value) if roles is None else roles[name]) not in _NEVER
         and not any(fnmatchcase(name, pattern) for pattern in no_decay)
         for name, value in params.items()
     }

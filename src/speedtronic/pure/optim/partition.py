@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from speedtronic.pure.optim.base import (
+    FUNCTIONAL_ADAMW,
+    AdamwKernel,
     Clock,
     Optimizer,
     OptState,
@@ -73,6 +75,7 @@ def partition(
         clock: Clock,
         divisor: Tensor,
         found_inf: Tensor,
+        kernel: AdamwKernel = FUNCTIONAL_ADAMW,
     ) -> tuple[Params, OptState]:
         new_params: Params = {}
         states = {}
@@ -88,7 +91,7 @@ def partition(
             if optimizer.fused is None:
                 some, states[group] = guarded_step(optimizer, *arguments)
             else:
-                some, states[group] = optimizer.fused(*arguments)
+                some, states[group] = optimizer.fused(*arguments, kernel)
             new_params |= some
         return {name: new_params[name] for name in params}, states
 

@@ -12,13 +12,11 @@ from torch import Tensor
 
 from speedtronic.errors import ConfigError
 from speedtronic.pure.config.optimizer import ROLES, Role
-from speedtronic.pure.types import Params
 
 __all__ = ["ROLES", "Role", "check_patterns", "override_roles", "role_by_name"]
-__all__ += ["roles_by_name"]
 
 _EMBEDDING_WORDS = ("emb", "wte", "wpe")
-_HEAD_NAMES = ("lm_head", "head", "classifier", "score", "output")
+_HEAD_NAMES = ("lm_head", "head", "classifier", "score", "logits", "output", "unembed")
 _NORM_WORDS = ("ln", "bn", "gn")
 
 
@@ -48,11 +46,6 @@ def role_by_name(name: str, parameter: Tensor) -> Role:
     if owner in _HEAD_NAMES:
         return "head"
     return "hidden" if parameter.ndim == 2 else "kernel"
-
-
-def roles_by_name(params: Params) -> dict[str, Role]:
-    """`role_by_name` of each parameter."""
-    return {name: role_by_name(name, value) for name, value in params.items()}
 
 
 def override_roles(
