@@ -254,4 +254,7 @@ def _tied(metadata: Mapping[str, str]) -> dict[str, str]:
 def _bytes_of(tensor: Tensor) -> memoryview:
     """The elements in row-major order; a view where that is possible."""
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return plain.reshape(-1).view(torch.uint8).numpy().data
+    flat = plain.reshape(-1)
+    if flat.stride(0) != 1:  # one element cut from a row counts as contiguous
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().data
