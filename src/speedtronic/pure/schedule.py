@@ -71,7 +71,7 @@ def linear(horizon: int, start: int = 0, final: float = 0.0) -> Schedule:
     >>> [float(linear(4)(Clock(step=torch.tensor(step)))) for step in (0, 1, 4, 9)]
     [1.0, 0.75, 0.0, 0.0]
     """
-    return lambda clock: _fall(_position(clock, horizon, start), final)
+    return lambda clock: _fall(1.0 - _position(clock, horizon, start), final)
 
 
 def wsd(horizon: int, decay_fraction: float = 0.2, final: float = 0.0) -> Schedule:
@@ -97,9 +97,10 @@ def wsd(horizon: int, decay_fraction: float = 0.2, final: float = 0.0) -> Schedu
 
     def shape(clock: Clock) -> Tensor:
         if clock.progress is None:
-            return _fall(_position(clock, horizon, horizon - decay_steps), final)
-        late = clock.progress - (1.0 - decay_fraction)
-        return _fall((late / _number(decay_fraction, clock)).clamp(0.0, 1.0), final)
+            done = _position(clock, horizon, horizon - decay_steps)
+            return _fall(1.0 - done, final)
+        left = (1.0 - clock.progress) / _number(decay_fraction, clock)
+        return _fall(left.clamp(0.0, 1.0), final)
 
     return shape
 
@@ -163,5 +164,6 @@ def _position(clock: Clock, horizon: int, start: int) -> Tensor:
     return done.clamp(0.0, 1.0)
 
 
-def _fall(position: Tensor, final: float) -> Tensor:
-    return final + (1.0 - final) * (1.0 - position)
+def _fall(left: Tensor, final: float) -> Tensor:
+    """From 1 where all of the way is left to ``final`` where none is."""
+    return final + (1.0 - final) * left

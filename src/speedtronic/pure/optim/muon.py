@@ -195,7 +195,7 @@ def orthogonalize(
     ``1 / margin``. A zero matrix stays zero.
 
     Args:
-        matrices: f32[..., rows, columns].
+        matrices: f32[num, rows, columns].
         triples: ``(a, b, c)`` of each iteration.
         eps: least norm to divide by.
         margin: how far the first norm stays below 1.
@@ -204,8 +204,9 @@ def orthogonalize(
     Returns:
         Of the same shape and dtype as ``matrices``.
 
-    >>> orthogonalize(torch.diag(torch.tensor([3.0, 3.0]))).diag().round(decimals=1)
-    tensor([1.1000, 1.1000])
+    >>> orthogonalize(torch.tensor([[[3.0, 0.0], [0.0, 3.0]]])).round(decimals=1)
+    tensor([[[1.1000, 0.0000],
+             [0.0000, 1.1000]]])
     """
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
@@ -213,7 +214,8 @@ def orthogonalize(
     x = (x / (norm * margin).clamp(min=eps)).to(iteration_dtype)
     for a, b, c in triples:
         gram = x @ x.mT
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
+        correction = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, correction, x, beta=a)
     result: Tensor = x.mT if tall else x
     return result.to(matrices.dtype)
 

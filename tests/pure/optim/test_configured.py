@@ -1,0 +1,122 @@
+"""From a config to an optimizer."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from speedtronic.errors import ConfigError
+from speedtronic.pure.config.optimizer import Optimizer as Section
+from speedtronic.pure.optim.adamw import adamw
+from speedtronic.pure.optim.base import Clock, Optimizer
+from speedtronic.pure.optim.cautious import cautious
+from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
+from speedtronic.pure.optim.muon import muon
+from speedtronic.pure.optim.scale import descend, scale_by_adam
+
+CLOCK = Clock(step=torch.tensor(0))
+PARAMS = {
+    "wte.weight": torch.ones(6, 4),
+    "up.weight": torch.ones(4, 4),
+    "up.bias": torch.ones(4),
+}
+GRADS = {
+    name: torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
+    for name, p in PARAMS.items()
+}
+ROLES = {"wte.weight": "embedding", "up.weight": "hidden", "up.bias": "bias"}
+
+
+def rate(clock: Clock) -> Tensor:
+    return torch.tensor(0.01)
+
+
+def configured(**fields: object) -> Optimizer:
+    return optimizer_from_config(Section(**fields), rate, PARAMS, ROLES)  # type: ignore[arg-type]
+
+
+def first_updates(optimizer: Optimizer, names: list[str]) -> dict[str, Tensor]:
+    params = {name: PARAMS[name] for name in names}
+    grads = {name: GRADS[name] for name in names}
+    return optimizer.update(grads, optimizer.init(params), params, CLOCK)[0]
+
+
+def same(expected: Optimizer, actual: Optimizer, names: list[str]) -> None:
+    """The first updates of some parameters agree."""
+    theirs = first_updates(expected, names)
+    ours = first_updates(actual, list(PARAMS))
+    for name in names:
+        torch.testing.assert_close(theirs[name], ours[name])
+
+
+def test_adamw_is_adamw() -> None:
+    """With the section's numbers and decay on matrices."""
+    same(adamw(rate, (0.9, 0.95), 1e-8, 0.1), configured(), list(PARAMS))
+    assert configured().fused is not None
+
+
+def test_muon_takes_hidden_matrices() -> None:
+    """AdamW has the rest, at the same learning rate unless told otherwise."""
+    made = configured(name="muon", muon_adjust="match_rms_adamw")
+
+    same(muon(rate, adjust="match_rms_adamw"), made, ["up.weight"])
+    same(adamw(rate, (0.9, 0.95), 1e-8, 0.1), made, ["wte.weight", "up.bias"])
+    assert made.fused is not None
+
+
+def test_muon_and_adamw_may_have_their_own_rates() -> None:
+    """Both follow one schedule."""
+    made = configured(name="muon", lr=0.02, adamw_lr=0.01)
+
+    half = adamw(lambda clock: rate(clock) / 2, (0.9, 0.95), 1e-8, 0.1)
+    same(half, made, ["wte.weight", "up.bias"])
+    same(muon(rate), made, ["up.weight"])
+
+
+def test_cautious_masks_the_direction_of_both() -> None:
+    """There is no kernel for it."""
+    made = configured(name="muon", cautious=True)
+
+    adam = cautious(scale_by_adam((0.9, 0.95), 1e-8))
+    same(descend(adam, rate, 0.1), made, ["wte.weight", "up.bias"])
+    assert made.fused is None
+
+
+def test_decay_that_ignores_the_schedule_is_that_of_the_peak() -> None:
+    """Per step lr * weight_decay, at any point of the schedule."""
+    made = configured(lr=0.5, weight_decay=0.1, weight_decay_follows_schedule=False)
+    zeros = {name: torch.zeros_like(p) for name, p in PARAMS.items()}
+    updates, _ = made.update(zeros, made.init(PARAMS), PARAMS, CLOCK)
+
+    torch.testing.assert_close(torch.full((4, 4), -0.05), updates["up.weight"])
+
+
+def test_patterns_take_names_out_of_decay() -> None:
+    """For both optimizers."""
+    groups = parameter_groups(
+        Section(name="muon", no_decay=("wte.*", "up.weight")),
+        PARAMS,
+        ROLES,  # type: ignore[arg-type]
+    )
+    assert {
+        "adamw, not decayed": ["wte.weight", "up.bias"],
+        "muon, not decayed": ["up.weight"],
+    } == groups
+
+
+def test_patterns_change_roles() -> None:
+    """So that any matrix can be given to Muon, or taken from it."""
+    section = Section(name="muon", roles={"up.weight": "head", "wte.*": "hidden"})
+    groups = parameter_groups(section, PARAMS, ROLES)  # type: ignore[arg-type]
+
+    assert ["wte.weight"] == groups["muon, decayed"]
+    assert ["up.weight"] == groups["adamw, decayed"]
+
+
+def test_frozen_parameters_need_no_optimizer() -> None:
+    """Roles of names that are not trained are ignored, and so are their patterns."""
+    roles = {**ROLES, "frozen.weight": "hidden"}
+    optimizer_from_config(Section(name="muon"), rate, PARAMS, roles).init(PARAMS)  # type: ignore[arg-type]
+
+    section = Section(no_decay=("frozen.*",))
+    with pytest.raises(ConfigError, match="'frozen.*' matches no trainable parameter"):
+        optimizer_from_config(section, rate, PARAMS, roles)  # type: ignore[arg-type]
