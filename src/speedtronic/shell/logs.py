@@ -1,5 +1,7 @@
 """Log lines of the command line: to the terminal, and to a file if asked.
 
+Access tokens are taken out of all of them.
+
 Only the logger named ``speedtronic`` is touched, so a program that uses the library
 keeps its own logging; without this set-up Python shows warnings and errors.
 """
@@ -11,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from speedtronic.shell.atomic import explained
+from speedtronic.shell.redact import redact
 
 LOGGER = "speedtronic"
+DATED = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 @contextmanager
@@ -32,8 +36,7 @@ def logging_to(level: str, file: Path | None = None) -> Iterator[None]:
         with explained(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             handlers.append(logging.FileHandler(file, encoding="utf-8"))
-        dated = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-        handlers[1].setFormatter(logging.Formatter(dated))
+        handlers[1].setFormatter(_Redacting(DATED))
     logger = logging.getLogger(LOGGER)
     before = (logger.level, logger.propagate)
     logger.setLevel(level)
@@ -64,7 +67,14 @@ class _Terminal(logging.Handler):
             self.handleError(record)
 
 
-class _Plain(logging.Formatter):
+class _Redacting(logging.Formatter):
+    """Access tokens are taken out of every line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
+
+
+class _Plain(_Redacting):
     """The message alone, after its level if that is more than information."""
 
     def format(self, record: logging.LogRecord) -> str:

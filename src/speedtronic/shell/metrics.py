@@ -36,6 +36,7 @@ from speedtronic.pure.metrics import (
 )
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, write_bytes
+from speedtronic.shell.redact import redact
 
 logger = logging.getLogger(__name__)
 Clock = Callable[[], float]
@@ -152,7 +153,7 @@ class MetricLog:
         self.close()
 
     def _append(self, event: str, fields: dict[str, Any]) -> None:
-        line = to_json({"event": event} | fields).encode("ascii") + b"\n"
+        line = redact(to_json({"event": event} | fields)).encode("ascii") + b"\n"
         with self._lock:
             if self._file is None:
                 raise ValueError(f"{self.path} is closed")

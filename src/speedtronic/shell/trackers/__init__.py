@@ -1,0 +1,1 @@
+"""The trackers that come with Speedtronic; each file needs one optional package."""

@@ -1,0 +1,56 @@
+"""What a tracker remembers across the attempts of a run, in small files.
+
+They live in the ``trackers`` folder of the run. A run that is not resumed starts
+without memory.
+"""
+
+import logging
+import os
+import uuid
+from pathlib import Path
+
+from speedtronic.shell.hooks import RunInfo
+
+logger = logging.getLogger(__name__)
+
+
+def run_id(info: RunInfo, tracker: str) -> str:
+    """The id under which a tracker knows this run: the same after a resume."""
+    file = _file(info, f"{tracker}.id")
+    if info.resumed_from is not None:
+        if file.exists():
+            return file.read_text("ascii")
+        logger.warning("%s: not found, %s shows this as a new run", file, tracker)
+    new = uuid.uuid4().hex
+    _write(file, new)
+    return new
+
+
+def delivered(info: RunInfo, tracker: str) -> int:
+    """The last step that a tracker has for certain; no later than the checkpoint."""
+    file = _file(info, f"{tracker}.step")
+    if info.resumed_from is None or not file.exists():
+        return 0
+    text = file.read_text("ascii")
+    return min(info.resumed_from, int(text)) if text.isdigit() else 0
+
+
+def deliver(info: RunInfo, tracker: str, step: int) -> None:
+    """Remember that a tracker has everything up to ``step``."""
+    _write(_file(info, f"{tracker}.step"), str(step))
+
+
+def _file(info: RunInfo, name: str) -> Path:
+    return info.folder / "trackers" / name
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace the file in one step.
+
+    It is not synced: this happens per record, and a file that a power failure emptied
+    only makes the tracker be filled again.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f"{file.name}.new")
+    temporary.write_text(text, "ascii")
+    os.replace(temporary, file)
