@@ -204,7 +204,7 @@ def resumed_at_5(folder: Path) -> RunInfo:
         folder=folder,
         config={},
         resumed_from=5,
-        history=lambda after: map(example_record, range(after + 1, 6)),
+        history=lambda after: map(example_record, range(max(after, 0) + 1, 6)),
     )
 
 
