@@ -14,6 +14,7 @@ from speedtronic.pure.config.base import (
 
 FORMATS = ("auto", "text", "jsonl", "tokens", "dataset", "factory")
 ORDERS = ("blocks", "offset", "documents")
+TOKEN_DTYPES = ("uint8", "uint16", "uint32", "int32", "int64")
 
 
 @attrs.frozen(kw_only=True)
@@ -66,8 +67,15 @@ class Data:
         "bytes", "bytes, a tokenizer.json, or package.module:factory"
     )
     tokenizer_kwargs: dict[str, Any] = field(dict, "arguments for its factory")
+    end_of_document: str = field(
+        "auto",
+        "mark after each document: auto (the tokenizer's own), none, a token, an id",
+    )
     special_tokens_in_text: bool = field(
         False, "let text that looks like a special token become one"
+    )
+    token_dtype: str = field(
+        "uint16", "number format of .bin token files", check=one_of(*TOKEN_DTYPES)
     )
     vocab_size: int | None = field(
         None, "ids the data may hold (default: model.vocab_size)", check=positive
@@ -82,10 +90,13 @@ class Data:
         1, "rows per step; a multiple of the micro-batch", scope="node", check=positive
     )
     num_workers: int = field(
-        0, "worker processes of a PyTorch dataset", scope="node", check=not_negative
+        0,
+        "processes that load a PyTorch dataset or run a Python tokenizer",
+        scope="node",
+        check=not_negative,
     )
     prefetch_factor: int | None = field(
-        None, "batches prepared ahead (default: 2)", scope="node", check=positive
+        None, "steps prepared ahead (default: 2)", scope="node", check=positive
     )
     pin_memory: bool | None = field(
         None, "page-locked batches (default: on CUDA)", scope="node"

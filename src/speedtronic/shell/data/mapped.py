@@ -8,22 +8,39 @@ order stays small.
 
 import mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-KEEP_BYTES = 96 * 2**20
+KEEP_BYTES = 64 * 2**20
 _FAULT_BYTES = 64 * 2**10  # what one page fault maps at most
+Array = np.ndarray[Any, Any]
+
+
+class Numbers(Protocol):
+    """Numbers that can be read anywhere."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def windows(self, starts: Array, length: int) -> Array:
+        """The ``length`` numbers from each start, as a new array [n, length]."""
+        ...
+
+    def take(self, index: Array) -> Array:
+        """The numbers at ``index``, as a new array of its shape."""
+        ...
 
 
 class Mapped:
-    """A read-only array over ``path``; ``array`` has the given dtype and shape.
+    """Numbers of one file.
 
     Args:
         path: the file; it must not be empty.
         dtype: of the elements, little-endian.
-        columns: None for a one-dimensional array.
+        columns: None for a one-dimensional array, whose rows are numbers.
     """
 
     def __init__(self, path: Path, dtype: str, columns: int | None = None) -> None:
@@ -31,20 +48,22 @@ class Mapped:
             self._map = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
         shape = (-1,) if columns is None else (-1, columns)
         element = np.dtype(dtype).newbyteorder("<")
-        self.array: np.ndarray[Any, Any] = np.frombuffer(self._map, element)
-        self.array = self.array.reshape(shape)
+        self.array: Array = np.frombuffer(self._map, element).reshape(shape)
         self._touched = 0
 
-    def windows(self, starts: Any, length: int) -> np.ndarray[Any, Any]:
-        """The ``length`` elements from each start, as a new array [n, length]."""
-        result: np.ndarray[Any, Any] = sliding_window_view(self.array, length)[starts]
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def windows(self, starts: Array, length: int) -> Array:
+        """The ``length`` numbers from each start, as a new array [n, length]."""
+        result: Array = sliding_window_view(self.array, length)[starts]
         self._read(len(starts) * (_FAULT_BYTES + length * self.array.itemsize))
         return result
 
-    def span(self, start: int, stop: int) -> np.ndarray[Any, Any]:
-        """The elements from ``start`` to ``stop``, as a new array."""
-        result = self.array[start:stop].copy()
-        self._read(result.nbytes)
+    def take(self, index: Array) -> Array:
+        """The numbers at ``index``, as a new array of its shape."""
+        result: Array = self.array[index]
+        self._read(_FAULT_BYTES + result.nbytes)
         return result
 
     def _read(self, num_bytes: int) -> None:

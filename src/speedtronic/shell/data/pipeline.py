@@ -1,166 +1,338 @@
-"""From a config to the batches of every step."""
+"""From a config to data: sources opened, stores prepared, ids checked, rows cut.
 
-import hashlib
-import json
-from collections.abc import Iterator
+What is held out for validation: the file of ``data.validation_path``; else the second
+dataset of a factory or the validation split of a dataset; else the last
+``data.validation_fraction`` of each source's tokens. Of N tokens the first
+``int(N * (1 - fraction))`` are for training and the others are held out, so the two
+parts share no token. A source that would be left with less than one row, or with
+fewer than two held-out tokens, is not divided, and `Data.notes` says so.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import numpy as np
 
 from speedtronic.errors import ConfigError, DataError
 from speedtronic.pure.config import Config
-from speedtronic.pure.data.position import Cursor, Share
+from speedtronic.pure.data.position import Share, node_key, usable
 from speedtronic.pure.random import fold_in, key_from_seed
+from speedtronic.shell.data.base import Data
+from speedtronic.shell.data.datasets import is_indexed
+from speedtronic.shell.data.iterable_data import IterableData
 from speedtronic.shell.data.prepare import Progress, prepare_store, silent
-from speedtronic.shell.data.rows import IGNORE, BlockRows, batch_of, read_windows
-from speedtronic.shell.data.sources import TextFiles, find_files
+from speedtronic.shell.data.recipe import (
+    Ingredient,
+    block_size,
+    id_limit,
+    ingredients,
+    validation_ingredient,
+)
+from speedtronic.shell.data.row_order import Schedule
+from speedtronic.shell.data.rows import BlockRows, DocumentRows, Rows, Tokens
+from speedtronic.shell.data.sample_data import SampleData
 from speedtronic.shell.data.store import Store
-from speedtronic.shell.data.stream import Batch, RowStream, Schedule, StepBatch
-from speedtronic.shell.data.text import TextRules
-from speedtronic.shell.data.tokenizers import ByteTokenizer, Tokenizer
+from speedtronic.shell.data.synthetic import SyntheticNumbers
+from speedtronic.shell.data.token_data import TokenData, fingerprint_of
+from speedtronic.shell.data.tokenizers import Tokenizer, build_tokenizer
 
-DATA_STREAM = 0xDA7A  # separates the data order's randomness from the model's
-
-
-class Data(Protocol):
-    """What a training loop asks of its data."""
-
-    fingerprint: str  # of the contents
-    tokenizer: Tokenizer | None
-    vocab_size: int | None
-    exact: bool  # whether a step's batch is a function of its number
-    inexact_because: str | None
-    notes: tuple[str, ...]  # what the user should be told once
-    has_validation: bool
-
-    def train_batch(self, step: int) -> StepBatch:
-        """The micro-batches of this rank in a step."""
-        ...
-
-    def validation_batches(self, batch_size: int) -> Iterator[Batch]:
-        """The held-out rows, in order, each once."""
-        ...
-
-    def bytes_per_token(self) -> float | None:
-        """Mean bytes of text per validation target, for bits per byte."""
-        ...
-
-    def state_dict(self, step: int) -> dict[str, Any]:
-        """The position at the start of ``step``, as JSON values."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a position."""
-        ...
-
-    def close(self) -> None:
-        """Release files and processes."""
-        ...
+_ORDER = 0xDA7A  # separates the randomness of the data from that of the model
+_SYNTHETIC = 0x57A7
+_SYNTHETIC_VOCABULARY = 256
 
 
-class TextData:
-    """Token sources behind a `RowStream`, with the held-out part of each."""
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """The token sources of a config, ready to be cut into rows."""
 
-    exact = True
-    inexact_because: str | None = None
-    notes: tuple[str, ...] = ()
-
-    def __init__(
-        self,
-        stream: RowStream,
-        held_out: list[tuple[Store, int, int]],
-        tokenizer: Tokenizer | None,
-        block: int,
-        fingerprint: str,
-    ) -> None:
-        self._stream, self._held_out, self._block = stream, held_out, block
-        self.tokenizer, self.fingerprint = tokenizer, fingerprint
-        self.vocab_size = tokenizer.vocab_size if tokenizer else None
-        self.has_validation = bool(held_out)
-
-    def train_batch(self, step: int) -> StepBatch:
-        """The micro-batches of this rank in a step."""
-        return self._stream.step(step)
-
-    def validation_batches(self, batch_size: int) -> Iterator[Batch]:
-        """The held-out rows, in order; the last row is filled with -100."""
-        for tokens, first, stop in self._held_out:
-            starts = np.arange(first, stop - 1, self._block)
-            for at in range(0, len(starts), batch_size):
-                part = starts[at : at + batch_size]
-                yield self._validation_batch(tokens, part, stop)
-
-    def _validation_batch(self, tokens: Store, starts: Any, stop: int) -> Batch:
-        whole = starts + self._block < stop
-        inputs = np.zeros((len(starts), self._block), np.int64)
-        labels = np.full_like(inputs, IGNORE)
-        inputs[whole], labels[whole] = read_windows(tokens, starts[whole], self._block)
-        if not whole[-1]:
-            size = stop - 1 - int(starts[-1])
-            last = read_windows(tokens, starts[-1:], size)
-            inputs[-1, :size], labels[-1, :size] = last[0][0], last[1][0]
-        return batch_of(inputs, labels)
-
-    def bytes_per_token(self) -> float | None:
-        """Mean bytes of text per validation target."""
-        return 1.0 if isinstance(self.tokenizer, ByteTokenizer) else None
-
-    def state_dict(self, step: int) -> dict[str, Any]:
-        """The cursor at the start of ``step``."""
-        return attrs.asdict(self._stream.cursor(step))
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a cursor."""
-        self._stream.start = Cursor(**state)
-
-    def close(self) -> None:
-        """Nothing to release."""
+    train: list[Tokens]
+    held_out: list[Tokens]
+    weights: list[float]
+    stores: list[Store]  # empty for the synthetic stream
+    tokenizer: Tokenizer | None  # None if token files hold ids that it does not have
+    vocab_size: int
+    block: int
+    fingerprint: str
+    notes: list[str]
 
 
 def open_data(
     config: Config,
     *,
     directory: Path,
-    node: int = 0,
-    nodes: int = 1,
+    node: int | str = 0,
+    nodes: int | None = 1,
     rank: int = 0,
     ranks: int = 1,
     progress: Progress = silent,
 ) -> Data:
     """Open the data that a config names, preparing its token stores first.
 
+    Args:
+        config: the whole config.
+        directory: where token stores are kept, unless ``data.cache_dir`` says.
+        node: number of this node; its name if ``nodes`` is None.
+        nodes: how many nodes share each epoch; None if that is not known, and then
+            each has a random order of its own.
+        rank: number of this process in the node.
+        ranks: processes of the node, which share each step.
+        progress: told how far the preparation is.
+
     Raises:
         DataError: the data cannot be used.
         ConfigError: the config contradicts itself about the data.
+        StorageError: a token store cannot be written.
     """
+    schedule = _schedule(config, node, nodes, rank, ranks)
+    tokenizer = build_tokenizer(config.data)
+    found = ingredients(config.data, tokenizer)
+    if found and found[0].source is None:
+        return _sample_data(config, found[0], tokenizer, schedule)
+    prepared = prepare_all(config, found, tokenizer, directory, progress)
+    rows = [
+        _rows(config, tokens, prepared.block, number, schedule)
+        for number, tokens in enumerate(prepared.train)
+    ]
+    for tokens, cut in zip(prepared.train, rows, strict=True):
+        _check_share(tokens.name, cut.rows, schedule, single=len(rows) == 1)
+    return TokenData(
+        rows,
+        prepared.weights,
+        prepared.held_out,
+        tokenizer=prepared.tokenizer,
+        vocab_size=prepared.vocab_size,
+        block=prepared.block,
+        schedule=schedule,
+        fingerprint=prepared.fingerprint,
+        notes=prepared.notes,
+    )
+
+
+def prepare_all(
+    config: Config,
+    found: Sequence[Ingredient],
+    tokenizer: Tokenizer,
+    directory: Path,
+    progress: Progress = silent,
+) -> Prepared:
+    """Prepare every token source of a config, check it and hold a part out.
+
+    Raises:
+        DataError: as `open_data`.
+    """
+    cache = Path(config.data.cache_dir or directory)
+    block, limit = block_size(config), id_limit(config)
+    if not found:
+        return _synthetic(config, block, limit)
+    stores = [prepare_store(_source(part), cache, progress) for part in found]
+    apart = validation_ingredient(config.data, tokenizer) or found[0].validation
+    held = [prepare_store(_source(apart), cache, progress)] if apart else []
+    for store in stores + held:
+        _check_ids(store, limit, tokenizer)
+    notes = _told(stores + held, tokenizer, limit)
+    fraction = 0.0 if held else config.data.validation_fraction
+    divided = [_divide(store, fraction, block, notes) for store in stores]
+    weights = [ingredient.weight for ingredient in found]
+    prints = [store.about.fingerprint for store in stores + held]
+    highest = max(store.about.max_id for store in stores + held)
+    return Prepared(
+        train=[train for train, _ in divided],
+        held_out=[_whole(store) for store in held] + [t for _, t in divided if t],
+        weights=weights,
+        stores=stores + held,
+        tokenizer=tokenizer if highest < tokenizer.vocab_size else None,
+        vocab_size=max(tokenizer.vocab_size, highest + 1),
+        block=block,
+        fingerprint=fingerprint_of([prints, weights, fraction]),
+        notes=notes,
+    )
+
+
+def _schedule(
+    config: Config, node: int | str, nodes: int | None, rank: int, ranks: int
+) -> Schedule:
     data = config.data
-    if data.text_path is None:
-        raise ConfigError("data.text_path: expected a file")
-    block = data.block_size or config.model.max_seq_len
-    rules = TextRules(separator=data.document_separator)
-    source = TextFiles(find_files(data.text_path), rules, data.text_path)
-    tokenizer = ByteTokenizer()
-    store = prepare_store(source, tokenizer, directory, progress)
-    cut = int(store.size * (1 - data.validation_fraction))
-    rows = BlockRows(store, 0, cut, block, data.order == "offset")
-    if rows.rows < 1:
-        raise DataError(
-            f"{source.name} has {cut} tokens, block_size {block} needs {block + 1}"
+    micro, step = data.micro_batch_size, data.target_batch_size
+    if step % (micro * ranks):
+        raise ConfigError(
+            f"data.target_batch_size: expected a multiple of {micro * ranks} "
+            f"(data.micro_batch_size {micro}, {ranks} ranks), found {step}"
         )
     seed = config.run.seed if data.seed is None else data.seed
-    schedule = Schedule(
-        key=fold_in(key_from_seed(seed), DATA_STREAM),
-        share=Share(node=node, nodes=nodes),
+    key = fold_in(key_from_seed(seed), _ORDER)
+    if nodes is None:
+        key, share = node_key(key, str(node)), Share()
+    else:
+        share = Share(node=int(node), nodes=nodes)
+    return Schedule(
+        key=key,
+        share=share,
         rank=rank,
         ranks=ranks,
-        micro_rows=data.micro_batch_size,
-        step_rows=data.target_batch_size,
-        shuffle=data.shuffle,
+        micro_rows=micro,
+        step_rows=step,
+        shuffle=data.shuffle or nodes is None,
         drop_last=data.drop_last,
+        repeat_after=data.max_steps,
     )
-    stream = RowStream([rows], [1.0], block, schedule)
-    told = json.dumps([store.about.fingerprint])
-    fingerprint = hashlib.sha256(told.encode()).hexdigest()
-    return TextData(stream, [(store, cut, store.size)], tokenizer, block, fingerprint)
+
+
+def _sample_data(
+    config: Config, found: Ingredient, tokenizer: Tokenizer, schedule: Schedule
+) -> Data:
+    data, samples = config.data, found.samples
+    held_out = found.validation.samples if found.validation else None
+    told = getattr(samples, "fingerprint", None) or getattr(
+        samples, "_fingerprint", None
+    )
+    notes = []
+    size = len(samples) if is_indexed(samples) else None
+    if told is None:
+        notes.append(f"{found.name}: its content is not hashed, only named and counted")
+    shared: dict[str, Any] = {
+        "name": found.name,
+        "schedule": schedule,
+        "tokenizer": None if data.tokenizer == "bytes" else tokenizer,
+        "vocab_size": data.vocab_size,
+        "fingerprint": fingerprint_of([found.name, data.kwargs, size, told]),
+    }
+    if size is None:
+        ignored = {"shuffle": data.shuffle, "num_workers": data.num_workers}
+        notes += [
+            f"data.{name} has no effect on {found.name}, which is iterable"
+            for name, value in ignored.items()
+            if value
+        ]
+        return IterableData(samples, held_out, notes=tuple(notes), **shared)
+    _check_share(found.name, size, schedule, single=True)
+    return SampleData(
+        samples,
+        held_out,
+        workers=data.num_workers,
+        ahead=data.prefetch_factor or 2,
+        notes=tuple(notes),
+        **shared,
+    )
+
+
+def _rows(
+    config: Config, tokens: Tokens, block: int, number: int, schedule: Schedule
+) -> Rows:
+    if config.data.order == "documents":
+        key = schedule.source_key(number) if schedule.shuffle else None
+        rows: Rows = DocumentRows(tokens, block, key)
+        if rows.rows == 0:
+            raise DataError(f"{tokens.name} has no document of two tokens or more")
+        return rows
+    rows = BlockRows(tokens, block, moving=config.data.order == "offset")
+    if rows.rows == 0:
+        raise DataError(
+            f"{tokens.name} has {len(tokens)} tokens, block_size {block} needs "
+            f"{block + 1}"
+        )
+    return rows
+
+
+def _check_share(name: str, rows: int, schedule: Schedule, single: bool) -> None:
+    """Refuse data of which this node would never get a row."""
+    share = schedule.share.places(rows)
+    if share == 0:
+        raise DataError(f"{name} has {rows} rows for {schedule.share.nodes} nodes")
+    drop_last = schedule.drop_last and single
+    if usable(share, schedule.step_rows, drop_last) == 0:
+        raise DataError(
+            f"{name} has {share} rows per epoch, a step takes "
+            f"{schedule.step_rows} (data.target_batch_size); lower it, or set "
+            "data.drop_last: false"
+        )
+
+
+def _source(ingredient: Ingredient) -> Any:
+    if ingredient.source is None:
+        raise DataError(f"{ingredient.name} holds samples, expected text or tokens")
+    return ingredient.source
+
+
+def _divide(
+    store: Store, fraction: float, block: int, notes: list[str]
+) -> tuple[Tokens, Tokens | None]:
+    """What to train on, and what is held out."""
+    size = store.about.tokens
+    cut = int(size * (1 - fraction))
+    if cut < size and (cut < block + 1 or size - cut < 2):
+        notes.append(
+            f"{store.about.source}: {size} tokens are too few to hold "
+            f"{fraction:g} of them out with block_size {block}; no validation"
+        )
+        cut = size
+    held_out = store.part(cut, size) if cut < size else None
+    return store.part(0, cut), held_out
+
+
+def _whole(store: Store) -> Tokens:
+    """All of a validation source."""
+    size = store.about.tokens
+    if size < 2:
+        raise DataError(f"{store.about.source} has {size} tokens, validation needs 2")
+    return store.part(0, size)
+
+
+def _check_ids(
+    store: Store, limit: tuple[str, int] | None, tokenizer: Tokenizer
+) -> None:
+    about = store.about
+    if limit is not None and about.max_id >= limit[1]:
+        name, size = limit
+        raise DataError(
+            f"{about.source}: id {about.max_id} at token {about.max_id_at} is beyond "
+            f"{name} {size} (ids 0 to {size - 1}); the tokenizer has "
+            f"{tokenizer.vocab_size} ids"
+        )
+
+
+def _told(
+    stores: Sequence[Store], tokenizer: Tokenizer, limit: tuple[str, int] | None
+) -> list[str]:
+    notes = [
+        f"{s.about.source}: {s.about.replaced} stretches that are not UTF-8 "
+        "were replaced"
+        for s in stores
+        if s.about.replaced
+    ]
+    if limit is not None and tokenizer.vocab_size > limit[1]:
+        notes.append(
+            f"the tokenizer has {tokenizer.vocab_size} ids, {limit[0]} is {limit[1]}; "
+            "this data has no id beyond it"
+        )
+    return notes
+
+
+def _synthetic(config: Config, block: int, limit: tuple[str, int] | None) -> Prepared:
+    """The made-up stream; its last part is held out like that of a text."""
+    vocab_size = limit[1] if limit else _SYNTHETIC_VOCABULARY
+    size, fraction = config.data.num_tokens, config.data.validation_fraction
+    key = fold_in(key_from_seed(config.run.seed), _SYNTHETIC)
+    whole = Tokens(
+        name="the synthetic stream",
+        ids=SyntheticNumbers(size, vocab_size, key),
+        mask=None,
+        ends=np.array([size]),
+        first=0,
+        stop=size,
+    )
+    cut = int(size * (1 - fraction))
+    divided = block + 1 <= cut <= size - 2
+    train = attrs.evolve(whole, stop=cut) if divided else whole
+    return Prepared(
+        train=[train],
+        held_out=[attrs.evolve(whole, first=cut)] if divided else [],
+        weights=[1.0],
+        stores=[],
+        tokenizer=None,
+        vocab_size=vocab_size,
+        block=block,
+        fingerprint=fingerprint_of(["synthetic", size, vocab_size, fraction]),
+        notes=[],
+    )

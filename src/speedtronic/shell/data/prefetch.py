@@ -2,49 +2,61 @@
 
 import queue
 import threading
-from typing import Any
+from collections.abc import Iterator
 
-from speedtronic.shell.data.stream import StepBatch
+from speedtronic.pure.tree import tree_map
+from speedtronic.shell.data.base import Data, StepBatch
 
 
 class Prefetcher:
-    """The steps of ``data`` from ``start_step`` on, ``depth`` of them ahead.
+    """The steps of ``data`` from ``start_step`` on, ``depth`` of them read ahead.
 
-    An error that a step raises is raised by the `next` that asks for that step.
+    Batches are a function of the step, so what was read ahead and not used is not
+    lost. Data that must not be read by another thread (`Data.threaded`) is read when
+    `next` asks for it. An error is raised by the `next` that asks for its step.
 
-    >>> class Counting:
-    ...     def train_batch(self, step):
-    ...         return step
-    >>> with Prefetcher(Counting(), start_step=3, depth=2) as ahead:
-    ...     ahead.next(), ahead.next()
-    (3, 4)
+    Args:
+        data: what to read.
+        start_step: the first step.
+        depth: steps to read ahead, at least 1.
+        pin: copy batches to page-locked memory, for faster transfers to CUDA.
     """
 
-    def __init__(self, data: Any, start_step: int, depth: int) -> None:
-        self._data = data
-        self._ready: queue.Queue[Any] = queue.Queue(max(1, depth))
+    def __init__(
+        self, data: Data, start_step: int, depth: int, pin: bool = False
+    ) -> None:
+        self._steps: Iterator[StepBatch] = data.steps(start_step)
+        self._pin = pin
+        self._ready: queue.Queue[StepBatch | BaseException] = queue.Queue(depth)
         self._stop = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(start_step,), name="prefetch", daemon=True
-        )
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if data.threaded:
+            self._thread = threading.Thread(
+                target=self._run, name="prefetch", daemon=True
+            )
+            self._thread.start()
 
     def next(self) -> StepBatch:
         """The next step's micro-batches."""
+        if self._thread is None:
+            return self._read()
         found = self._ready.get()
         if isinstance(found, BaseException):
             self._ready.put(found)
             raise found
-        return found  # type: ignore[no-any-return]
+        return found
 
     def close(self) -> None:
-        """Stop the thread and wait for it."""
+        """Stop the thread and wait for it; workers of the data end too."""
         self._stop.set()
-        while self._thread.is_alive():
+        while self._thread is not None and self._thread.is_alive():
             try:
-                self._ready.get_nowait()
+                self._ready.get(timeout=0.01)
             except queue.Empty:
-                self._thread.join(0.01)
+                continue
+        close = getattr(self._steps, "close", None)
+        if close is not None:
+            close()
 
     def __enter__(self) -> "Prefetcher":
         return self
@@ -52,13 +64,19 @@ class Prefetcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, step: int) -> None:
+    def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                found: Any = self._data.train_batch(step)
+                found: StepBatch | BaseException = self._read()
             except BaseException as error:
                 found = error
             self._ready.put(found)
             if isinstance(found, BaseException):
                 return
-            step += 1
+
+    def _read(self) -> StepBatch:
+        found = next(self._steps)
+        if not self._pin:
+            return found
+        pinned = tree_map(lambda x: x.pin_memory(), found.micro_batches)
+        return StepBatch(pinned, found.samples, found.tokens)

@@ -15,14 +15,13 @@ where it came from, so the same text gives the same fingerprint on any machine.
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import attrs
-import numpy as np
 
 from speedtronic.errors import DataError
-from speedtronic.shell.atomic import decode_json
+from speedtronic.pure.strict_json import from_json
 from speedtronic.shell.data.mapped import Mapped
+from speedtronic.shell.data.rows import Tokens
 
 SCHEMA = 1
 ABOUT, TOKENS, DOCUMENTS, MASK = (
@@ -31,7 +30,6 @@ ABOUT, TOKENS, DOCUMENTS, MASK = (
     "documents.bin",
     "mask.bin",
 )
-Array = np.ndarray[Any, Any]
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +43,7 @@ class About:
     text_bytes: int
     max_id: int
     max_id_at: int  # the first token that has it
-    end_of_document: int | None
+    mark: int | None  # after each document
     replaced: int  # stretches of text that were not UTF-8
     sha256: dict[str, str]  # of every other file
     schema: int = SCHEMA
@@ -66,40 +64,22 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.about = read_about(folder)
-        self._tokens = self._map(TOKENS, self.about.dtype, self.about.tokens)
-        self._documents = self._map(DOCUMENTS, "int64", self.about.documents, 2)
-        self._mask = (
-            self._map(MASK, "uint8", self.about.tokens)
-            if MASK in self.about.sha256
-            else None
+        self.about = about = read_about(folder)
+        self.ids = self._map(TOKENS, about.dtype, about.tokens)
+        self.documents = self._map(DOCUMENTS, "int64", about.documents, 2)
+        masked = MASK in about.sha256
+        self.mask = self._map(MASK, "uint8", about.tokens) if masked else None
+
+    def part(self, first: int, stop: int) -> Tokens:
+        """The tokens from ``first`` to before ``stop``."""
+        return Tokens(
+            name=self.about.source,
+            ids=self.ids,
+            mask=self.mask,
+            ends=self.documents.array[:, 0],
+            first=first,
+            stop=stop,
         )
-
-    @property
-    def masked(self) -> bool:
-        """Whether some tokens do not count as targets."""
-        return self._mask is not None
-
-    @property
-    def size(self) -> int:
-        """Number of tokens."""
-        return self.about.tokens
-
-    def windows(self, starts: Array, length: int) -> Array:
-        """The ids of ``length`` tokens from each start, [n, length]."""
-        return self._tokens.windows(starts, length)
-
-    def mask_windows(self, starts: Array, length: int) -> Array | None:
-        """1 where the token counts as a target, or None if all do."""
-        return None if self._mask is None else self._mask.windows(starts, length)
-
-    def document_ends(self) -> Array:
-        """Where each document ends: i64[documents]."""
-        return self._documents.array[:, 0]
-
-    def document_bytes(self) -> Array:
-        """The bytes of text of each document: i64[documents]."""
-        return self._documents.array[:, 1]
 
     def _map(
         self, name: str, dtype: str, length: int, columns: int | None = None
@@ -121,7 +101,7 @@ def read_about(folder: Path) -> About:
     """
     path = folder / ABOUT
     try:
-        values = decode_json(path.read_bytes())
+        values = from_json(path.read_bytes())
         about = About(**values)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path} is not a token store: {error}") from None

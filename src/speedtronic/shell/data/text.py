@@ -15,7 +15,7 @@ import codecs
 import difflib
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,22 +23,22 @@ import attrs
 
 from speedtronic.errors import DataError
 
-CHUNK_BYTES = 4 * 2**20
+CHUNK_BYTES = 2**20
 _BOM = codecs.BOM_UTF8
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @attrs.frozen
 class Piece:
-    """A stretch of one document.
+    """A stretch of one document, in UTF-8.
 
-    ``place`` is where to go on after the piece: what was read of its file. It is
-    only a place to resume from when the piece is the ``last`` of its document.
+    ``place`` is where to go on after the piece, as a count of what came before it in
+    its file; one may resume there if the piece is the ``last`` of its document.
     """
 
-    text: bytes  # UTF-8
+    text: bytes
     place: int
-    learned: bool = True
+    learned: bool = True  # whether its tokens count for the loss
     last: bool = True
 
 
@@ -199,6 +199,8 @@ def _check(
     data: bytes, path: Path, offset: int, errors: str, final: bool
 ) -> tuple[bytes, int, int]:
     """Clean bytes, how many were used, and how many stretches were replaced."""
+    if data.isascii():
+        return data, len(data), 0
     try:
         _, used = codecs.utf_8_decode(data, "strict", final)
         return data[:used] if used < len(data) else data, used, 0
@@ -264,7 +266,7 @@ def _record(text: str, rules: TextRules, where: str, place: int) -> Iterator[Pie
 
 
 def record_pieces(
-    record: dict[str, Any], rules: TextRules, where: str, place: int
+    record: Mapping[str, Any], rules: TextRules, where: str, place: int
 ) -> Iterator[Piece]:
     """A record of named fields as the pieces of one document.
 
@@ -287,7 +289,7 @@ def record_pieces(
         yield Piece(learned, place)
 
 
-def _field(record: dict[str, Any], name: str, where: str) -> bytes:
+def _field(record: Mapping[str, Any], name: str, where: str) -> bytes:
     if name not in record:
         near = difflib.get_close_matches(name, record, 1)
         hint = f", did you mean {near[0]!r}?" if near else ""

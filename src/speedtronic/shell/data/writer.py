@@ -14,11 +14,15 @@ import attrs
 import numpy as np
 
 from speedtronic.errors import DataError
-from speedtronic.shell.atomic import decode_json, encode_json, explained, write_bytes
-from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About, Array
+from speedtronic.pure.strict_json import from_json, to_json
+from speedtronic.shell.atomic import explained, write_bytes
+from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About
 
 PROGRESS = "progress.json"
 _DTYPES = ("uint8", "uint16", "uint32")
+_ENTRY_BYTES = 16  # of documents.bin: two i64
+_READ_BYTES = 2**20
 
 
 def dtype_for(vocab_size: int) -> str:
@@ -33,18 +37,117 @@ def dtype_for(vocab_size: int) -> str:
     raise DataError(f"a vocabulary of {vocab_size} ids does not fit in 32 bits")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Progress:
-    """How much of a store is whole, and where in the source to go on."""
+    """How much of a store there is, and where in the source to go on."""
 
-    file: int = 0
+    part: int = 0
     place: int = 0
+    read_bytes: int = 0
     tokens: int = 0
     documents: int = 0
     text_bytes: int = 0
     max_id: int = -1
     max_id_at: int = 0
     replaced: int = 0
+
+
+class StoreWriter:
+    """Append documents to the folder ``folder``, going on with what is there.
+
+    Args:
+        folder: made if it does not exist.
+        dtype: of the ids.
+        mark: the id put after each document, or None.
+        masked: whether some tokens do not count for the loss.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+
+    def __init__(self, folder: Path, dtype: str, mark: int | None, masked: bool):
+        self._folder, self._mark = folder, mark
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        widths = {TOKENS: self._dtype.itemsize, DOCUMENTS: _ENTRY_BYTES}
+        widths |= {MASK: 1} if masked else {}
+        self.progress = _read_progress(folder, widths)
+        self._columns = {
+            name: _Column(folder / name, _entries(self.progress, name) * width)
+            for name, width in widths.items()
+        }
+        self._now = attrs.evolve(self.progress)  # with what is not saved yet
+        self._ends: list[tuple[int, int]] = []
+        self._document_start, self._document_bytes = self._now.tokens, 0
+
+    def append(self, ids: Array, text_bytes: int, learned: bool = True) -> None:
+        """Add tokens to the current document."""
+        if len(ids) == 0:
+            return
+        now, highest = self._now, int(ids.max())
+        if highest > now.max_id:
+            now.max_id, now.max_id_at = highest, now.tokens + int(ids.argmax())
+        with explained(self._folder):
+            values = np.ascontiguousarray(ids, self._dtype)
+            self._columns[TOKENS].append(values.data)
+            if MASK in self._columns:
+                self._columns[MASK].append(bytes([learned]) * len(ids))
+        now.tokens += len(ids)
+        self._document_bytes += text_bytes
+
+    def end_document(self) -> None:
+        """Close the current document with its mark; nothing if it has no tokens."""
+        now = self._now
+        if now.tokens == self._document_start:
+            return
+        if self._mark is not None:
+            self.append(np.array([self._mark]), 0)
+        self._ends.append((now.tokens, self._document_bytes))
+        now.documents += 1
+        now.text_bytes += self._document_bytes
+        self._document_start, self._document_bytes = now.tokens, 0
+
+    def count_replaced(self, count: int) -> None:
+        """Remember stretches of text that were not UTF-8."""
+        self._now.replaced += count
+
+    def save(self, part: int, place: int, read_bytes: int) -> None:
+        """Make what was appended whole; only between two documents."""
+        now = self._now
+        now.part, now.place, now.read_bytes = part, place, read_bytes
+        with explained(self._folder):
+            entries = np.array(self._ends, "<i8").reshape(-1, 2)
+            self._columns[DOCUMENTS].append(entries.data)
+            for column in self._columns.values():
+                column.sync()
+        self._ends = []
+        write_bytes(self._folder / PROGRESS, _json(now))
+        self.progress = attrs.evolve(now)
+
+    def finish(self, source: str) -> None:
+        """Complete the folder with all that was saved."""
+        self.close()
+        done = self.progress
+        about = About(
+            source=source,
+            dtype=self._dtype.name,
+            tokens=done.tokens,
+            documents=done.documents,
+            text_bytes=done.text_bytes,
+            max_id=done.max_id,
+            max_id_at=done.max_id_at,
+            mark=self._mark,
+            replaced=done.replaced,
+            sha256={name: c.sha256() for name, c in self._columns.items()},
+        )
+        write_bytes(self._folder / ABOUT, _json(about))
+        (self._folder / PROGRESS).unlink()
+
+    def close(self) -> None:
+        """Close the files; the next writer cuts off what was not saved."""
+        for column in self._columns.values():
+            column.close()
 
 
 class _Column:
@@ -54,9 +157,10 @@ class _Column:
         with explained(path):
             self._file: BinaryIO = path.open("r+b" if keep_bytes else "wb")
         self._hash = hashlib.sha256()
-        while keep_bytes and (chunk := self._file.read(min(keep_bytes, 2**22))):
-            self._hash.update(chunk)
-            keep_bytes -= len(chunk)
+        while keep_bytes:
+            kept = self._file.read(min(keep_bytes, _READ_BYTES))
+            self._hash.update(kept)
+            keep_bytes -= len(kept)
         self._file.truncate(self._file.tell())
 
     def append(self, data: Any) -> None:
@@ -74,116 +178,21 @@ class _Column:
         return self._hash.hexdigest()
 
 
-class StoreWriter:
-    """Append documents to the folder ``folder``, continuing what is there.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-
-    def __init__(
-        self, folder: Path, dtype: str, end_of_document: int | None, masked: bool
-    ) -> None:
-        self.folder = folder
-        self._dtype = np.dtype(dtype).newbyteorder("<")
-        self._end = end_of_document
-        with explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        self.progress = done = _read_progress(folder)
-        width = self._dtype.itemsize
-        self._columns = {
-            TOKENS: _Column(folder / TOKENS, done.tokens * width),
-            DOCUMENTS: _Column(folder / DOCUMENTS, done.documents * 16),
-        }
-        if masked:
-            self._columns[MASK] = _Column(folder / MASK, done.tokens)
-        self._tokens, self._document_start = done.tokens, done.tokens
-        self._text_bytes = 0  # of the document that is being written
-        self._max_id, self._max_id_at = done.max_id, done.max_id_at
-        self._replaced = done.replaced
-        self._ends: list[tuple[int, int]] = []
-        self._total_bytes = done.text_bytes
-
-    def append(self, ids: Array, text_bytes: int, learned: bool = True) -> None:
-        """Add tokens to the current document."""
-        if len(ids) == 0:
-            return
-        highest = int(ids.max())
-        if highest > self._max_id:
-            self._max_id_at = self._tokens + int(ids.argmax())
-            self._max_id = highest
-        with explained(self.folder):
-            self._columns[TOKENS].append(ids.astype(self._dtype, copy=False).data)
-            if MASK in self._columns:
-                self._columns[MASK].append(bytes([learned]) * len(ids))
-        self._tokens += len(ids)
-        self._text_bytes += text_bytes
-
-    def end_document(self) -> None:
-        """Close the current document with its mark; nothing if it has no tokens."""
-        if self._tokens == self._document_start:
-            return
-        if self._end is not None:
-            self.append(np.array([self._end]), 0)
-        self._ends.append((self._tokens, self._text_bytes))
-        self._total_bytes += self._text_bytes
-        self._document_start, self._text_bytes = self._tokens, 0
-
-    def count_replaced(self, count: int) -> None:
-        """Remember stretches of text that were not UTF-8."""
-        self._replaced += count
-
-    def save(self, file: int, place: int) -> None:
-        """Make what was appended whole; only between two documents."""
-        with explained(self.folder):
-            ends = np.array(self._ends, dtype="<i8").reshape(-1, 2)
-            self._columns[DOCUMENTS].append(ends.data)
-            documents = self.progress.documents + len(self._ends)
-            self._ends = []
-            for column in self._columns.values():
-                column.sync()
-        self.progress = Progress(
-            file=file,
-            place=place,
-            tokens=self._tokens,
-            documents=documents,
-            text_bytes=self._total_bytes,
-            max_id=self._max_id,
-            max_id_at=self._max_id_at,
-            replaced=self._replaced,
-        )
-        write_bytes(self.folder / PROGRESS, encode_json(attrs.asdict(self.progress)))
-
-    def finish(self, source: str) -> About:
-        """Complete the folder: what is left to do is to rename it."""
-        self.save(self.progress.file, self.progress.place)
-        self.close()
-        done = self.progress
-        about = About(
-            source=source,
-            dtype=self._dtype.name,
-            tokens=done.tokens,
-            documents=done.documents,
-            text_bytes=done.text_bytes,
-            max_id=done.max_id,
-            max_id_at=done.max_id_at,
-            end_of_document=self._end,
-            replaced=done.replaced,
-            sha256={name: c.sha256() for name, c in self._columns.items()},
-        )
-        write_bytes(self.folder / ABOUT, encode_json(attrs.asdict(about)))
-        (self.folder / PROGRESS).unlink()
-        return about
-
-    def close(self) -> None:
-        """Close the files; what was not saved is cut off by the next writer."""
-        for column in self._columns.values():
-            column.close()
-
-
-def _read_progress(folder: Path) -> Progress:
-    """The saved progress, or none if there is none that can be read."""
+def _read_progress(folder: Path, widths: dict[str, int]) -> Progress:
+    """The saved progress, or none if the files do not hold what it says."""
     try:
-        return Progress(**decode_json((folder / PROGRESS).read_bytes()))
+        saved = Progress(**from_json((folder / PROGRESS).read_bytes()))
+        for name, width in widths.items():
+            if (folder / name).stat().st_size < _entries(saved, name) * width:
+                return Progress()
     except (OSError, ValueError, TypeError):
         return Progress()
+    return saved
+
+
+def _entries(progress: Progress, name: str) -> int:
+    return progress.documents if name == DOCUMENTS else progress.tokens
+
+
+def _json(value: Progress | About) -> bytes:
+    return to_json(attrs.asdict(value)).encode() + b"\n"

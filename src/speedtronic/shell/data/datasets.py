@@ -1,0 +1,143 @@
+"""Datasets that a config names: those of the datasets library, and factories.
+
+- ``package.module:factory`` is called with ``data.kwargs`` and returns a dataset, or a
+  tuple of two: one to train on and one to validate with.
+- Anything else is a folder written by ``save_to_disk``, or a name for `load_dataset`,
+  which gets ``data.kwargs`` (``split``, ``name``, ``revision``, ...).
+
+A dataset of texts, or of records with the text field, becomes documents for the
+tokenizer. Every other one gives samples: by index if it has ``__len__`` and
+``__getitem__``, else by iteration.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from speedtronic.errors import ConfigError, DataError
+from speedtronic.pure.config import Data
+
+_HELD_OUT = ("validation", "valid", "dev", "test")
+
+
+@attrs.frozen(kw_only=True)
+class Opened:
+    """A dataset, and what it turned out to be."""
+
+    parts: tuple[Any, ...]  # to train on, and perhaps to validate with
+    text: bool  # documents, to be tokenised
+
+
+def open_dataset(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
+    """The dataset that a config names.
+
+    Raises:
+        DataError: it cannot be loaded or is empty.
+        ConfigError: its factory cannot be found or called.
+    """
+    if ":" in name and not Path(name).exists():
+        from speedtronic.shell.factory import resolve
+
+        made = resolve(name, "data.dataset")(**kwargs)
+        parts = made if isinstance(made, tuple) and len(made) == 2 else (made,)
+        looked = [_look(part, name, data) for part in parts]
+        return Opened(
+            parts=tuple(part for part, _ in looked), text=all(t for _, t in looked)
+        )
+    if data.format == "factory":
+        raise ConfigError(
+            f"data.dataset: expected package.module:factory, found {name!r}"
+        )
+    return _open_library(name, kwargs, data)
+
+
+def is_indexed(samples: Any) -> bool:
+    """Whether samples can be had by number."""
+    return hasattr(samples, "__len__") and hasattr(samples, "__getitem__")
+
+
+def _look(made: Any, name: str, data: Data) -> tuple[Any, bool]:
+    """A dataset that can be read from its start, and whether it holds texts."""
+    if isinstance(made, str):
+        return [made], True
+    if is_indexed(made):
+        if len(made) == 0:
+            raise DataError(f"{name} is empty (0 samples)")
+        return made, _is_text(made[0], data)
+    if not isinstance(made, Iterable):
+        raise DataError(
+            f"{name} returned {type(made).__name__}, expected a dataset: something "
+            "with __len__ and __getitem__, or with __iter__"
+        )
+    if iter(made) is not made and not _yields_text(made, name, data):
+        return made, False
+    iterator = iter(made)
+    first = next(iterator, None)
+    if first is None:
+        raise DataError(f"{name} is empty (0 samples)")
+    if not _is_text(first, data):
+        raise DataError(
+            f"{name} returned an iterator, which can be read only once; return an "
+            "object whose __iter__ starts again, or a list"
+        )
+    return list(chain([first], iterator)), True
+
+
+def _yields_text(made: Iterable[Any], name: str, data: Data) -> bool:
+    """Whether the first sample is text; the dataset starts again afterwards."""
+    if hasattr(made, "load_state_dict"):
+        return False  # looking at it would move its position
+    first = next(iter(made), None)
+    if first is None:
+        raise DataError(f"{name} is empty (0 samples)")
+    return _is_text(first, data)
+
+
+def _is_text(sample: Any, data: Data) -> bool:
+    if isinstance(sample, Mapping):
+        field = data.prompt_field or data.text_field
+        return isinstance(sample.get(field), str)
+    return isinstance(sample, str)
+
+
+def _open_library(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
+    try:
+        import datasets
+    except ImportError:
+        raise DataError(
+            f"{name} needs the datasets package: pip install 'speedtronic[datasets]'; "
+            "or name a package.module:factory"
+        ) from None
+    rest = dict(kwargs)
+    split = rest.pop("split", None)
+    try:
+        if Path(name).is_dir() and not rest:
+            loaded = datasets.load_from_disk(name)
+        else:
+            loaded = datasets.load_dataset(name, split=split, **rest)
+    except Exception as error:  # the library raises whatever its parts raise
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"dataset {name} cannot be loaded: {said}") from None
+    held_out = None
+    if isinstance(loaded, Mapping):
+        chosen = split or "train"
+        if chosen not in loaded:
+            has = ", ".join(loaded)
+            raise DataError(f"dataset {name} has no split {chosen!r}; it has {has}")
+        other = next((s for s in _HELD_OUT if s in loaded and s != chosen), None)
+        held_out = loaded[other] if other else None
+        loaded = loaded[chosen]
+    if not is_indexed(loaded):
+        raise DataError(
+            f"dataset {name} is streamed and has no length; leave out streaming, or "
+            "return it from a package.module:factory"
+        )
+    if len(loaded) == 0:
+        raise DataError(f"dataset {name} is empty (0 records)")
+    return Opened(
+        parts=(loaded,) if held_out is None else (loaded, held_out),
+        text=_is_text(loaded[0], data),
+    )

@@ -1,0 +1,153 @@
+"""Sources of text: files, or the records of a dataset."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+
+from speedtronic.errors import DataError
+from speedtronic.shell.data.files import check_unchanged, kind_of, look
+from speedtronic.shell.data.text import (
+    Count,
+    Piece,
+    TextRules,
+    json_pieces,
+    record_pieces,
+    text_pieces,
+)
+
+
+class Documents(Protocol):
+    """Text in parts (files, or one dataset) that hold documents."""
+
+    name: str
+    masked: bool  # whether some text is read but not learned
+
+    def identity(self) -> Any:
+        """What changes when the text does, as JSON values."""
+        ...
+
+    def parts(self) -> int:
+        """Number of parts."""
+        ...
+
+    def size(self) -> int:
+        """About how many bytes of text there are."""
+        ...
+
+    def check(self) -> None:
+        """Raise DataError if the text changed since it was opened."""
+        ...
+
+    def pieces(self, part: int, start: int, replaced: Count) -> Iterator[Piece]:
+        """The documents of a part, from a place on."""
+        ...
+
+
+class TextFiles:
+    """Text and JSON-lines files, one part each.
+
+    Args:
+        paths: at least one file.
+        name: what to call them.
+        rules: how files become documents.
+        kind: text, jsonl, or auto to go by each file's ending.
+
+    Raises:
+        DataError: a file is missing, or all are empty.
+    """
+
+    def __init__(
+        self, paths: list[Path], name: str, rules: TextRules, kind: str = "auto"
+    ) -> None:
+        self.name, self.masked = name, rules.masked
+        self._rules, self._kind = rules, kind
+        self._files = [look(path) for path in paths]
+        if not any(file.size for file in self._files):
+            raise DataError(f"{name} is empty (0 bytes)")
+
+    def identity(self) -> Any:
+        """Paths, sizes and times of the files, and the rules."""
+        files = [file.identity() for file in self._files]
+        return ["files", files, self._kind, attrs.asdict(self._rules)]
+
+    def parts(self) -> int:
+        """Number of files."""
+        return len(self._files)
+
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self._files)
+
+    def check(self) -> None:
+        """Compare every file with what it was."""
+        check_unchanged(self._files)
+
+    def pieces(self, part: int, start: int, replaced: Count) -> Iterator[Piece]:
+        """The documents of one file."""
+        path = self._files[part].path
+        kind = kind_of(path) if self._kind == "auto" else self._kind
+        read = json_pieces if kind == "jsonl" else text_pieces
+        return read(path, self._rules, start, replaced)
+
+
+class TextRecords:
+    """Texts, or records with a text field, that are held in memory or by a dataset.
+
+    Args:
+        records: a sequence of text or of mappings.
+        name: what to call it.
+        rules: the fields of a record.
+
+    They are known by a hash of all texts; a dataset of the datasets library has one.
+    """
+
+    def __init__(self, records: Sequence[Any], name: str, rules: TextRules) -> None:
+        self.name, self.masked = name, rules.masked
+        self._records, self._rules = records, rules
+        self._fingerprint = getattr(records, "_fingerprint", None) or self._hash()
+
+    def identity(self) -> Any:
+        """A hash of the content, and the rules."""
+        return ["records", self._fingerprint, attrs.asdict(self._rules)]
+
+    def parts(self) -> int:
+        """One: a record is a document."""
+        return 1
+
+    def size(self) -> int:
+        """Bytes of the first records, scaled to all."""
+        count = len(self._records)
+        first = min(count, 100)
+        sizes = (len(p.text) for i in range(first) for p in self._record(i))
+        return sum(sizes) * count // max(1, first)
+
+    def check(self) -> None:
+        """Nothing to compare: the records are held."""
+
+    def pieces(self, part: int, start: int, replaced: Count) -> Iterator[Piece]:
+        """The documents from record ``start`` on."""
+        del part, replaced  # there is one part, and text is text already
+        for number in range(start, len(self._records)):
+            yield from self._record(number)
+
+    def _record(self, number: int) -> Iterator[Piece]:
+        record, where = self._records[number], f"{self.name}: record {number}"
+        if isinstance(record, str):
+            if record:
+                yield Piece(record.encode(), number + 1)
+        elif isinstance(record, Mapping):
+            yield from record_pieces(record, self._rules, where, number + 1)
+        else:
+            found = type(record).__name__
+            raise DataError(f"{where} is {found}, expected text or a mapping")
+
+    def _hash(self) -> str:
+        digest = hashlib.sha256()
+        for number in range(len(self._records)):
+            for piece in self._record(number):
+                digest.update(b"%d %d " % (number, len(piece.text)))
+                digest.update(piece.text)
+        return digest.hexdigest()

@@ -1,0 +1,179 @@
+"""An iterable dataset as training data: what comes next, shared out in turn.
+
+Every rank of every node iterates over the whole dataset and keeps each n-th sample, n
+being the number of ranks of all nodes, so that no sample is read twice and none is
+left out. When it ends it is iterated again. Steps can only be asked for in order.
+
+Resuming is exact if the dataset offers ``state_dict`` and ``load_state_dict``, whose
+values must be JSON. If not, a resumed run passes over as many samples as it had read,
+which is the same only if iterating gives the same again; `exact` is False then.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+
+from speedtronic.errors import DataError
+from speedtronic.pure.random import fold_in, key_to_int
+from speedtronic.shell.data.base import StepBatch
+from speedtronic.shell.data.collate import Batch, collate, count_rows, count_tokens
+from speedtronic.shell.data.row_order import Schedule
+from speedtronic.shell.data.seeded import generators_kept, make_sample
+from speedtronic.shell.data.tokenizers import Tokenizer
+
+_NOISE = 0x17E2
+
+
+class IterableData:
+    """A dataset with ``__iter__`` only; a `Data`.
+
+    Args:
+        samples: to train on.
+        held_out: an iterable or a sequence to validate with, or None.
+        name: what to call the dataset.
+        schedule: how samples are shared out.
+        tokenizer: only passed on.
+        vocab_size: only passed on.
+        fingerprint: of the dataset, as far as it can be known.
+        notes: what the user should be told.
+    """
+
+    threaded = False
+
+    def __init__(
+        self,
+        samples: Any,
+        held_out: Any,
+        *,
+        name: str,
+        schedule: Schedule,
+        tokenizer: Tokenizer | None,
+        vocab_size: int | None,
+        fingerprint: str,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self._samples, self._held_out, self._name = samples, held_out, name
+        self._schedule = schedule
+        share = schedule.share
+        self._readers = share.nodes * schedule.ranks
+        self._reader = share.node * schedule.ranks + schedule.rank
+        self._noise: Tensor = fold_in(schedule.key, _NOISE)
+        self._iterator: Iterator[Any] | None = None
+        self._step, self._read = 0, 0  # the next step, and samples passed in all
+        self._read_now = 0  # samples passed since the iteration began
+        self.exact = all(
+            hasattr(samples, name) for name in ("state_dict", "load_state_dict")
+        )
+        self.inexact_because = (
+            None
+            if self.exact
+            else f"{name} has no state_dict and load_state_dict: a resumed run passes "
+            "over what it had read, which repeats only if iterating does"
+        )
+        self.tokenizer, self.vocab_size = tokenizer, vocab_size
+        self.fingerprint, self.notes = fingerprint, notes
+        self.has_validation = held_out is not None
+
+    def train_batch(self, step: int) -> StepBatch:
+        """The micro-batches of this rank in a step, which must be the next one.
+
+        Raises:
+            DataError: the dataset fails, or is empty.
+            ValueError: ``step`` is not the next one.
+        """
+        if step != self._step:
+            raise ValueError(f"{self._name} comes in order: next is {self._step}")
+        plan = self._schedule
+        count = plan.step_rows // plan.micro_rows // plan.ranks
+        with generators_kept():
+            rows = [
+                [self._next() for _ in range(plan.micro_rows)] for _ in range(count)
+            ]
+        batches = [collate(row, self._name) for row in rows]
+        self._step += 1
+        samples = sum(count_rows(batch) for batch in batches)
+        tokens = sum(count_tokens(batch) for batch in batches)
+        return StepBatch(tuple(batches), samples, tokens)
+
+    def steps(self, first: int) -> Iterator[StepBatch]:
+        """The steps from ``first`` on, without end."""
+        while True:
+            yield self.train_batch(first)
+            first += 1
+
+    def validation_batches(self, batch_size: int) -> Iterator[Batch]:
+        """The held-out samples in order; the last batch may be short."""
+        row: list[Any] = []
+        for sample in self._held_out if self._held_out is not None else ():
+            row.append(sample)
+            if len(row) == batch_size:
+                yield collate(row, self._name)
+                row = []
+        if row:
+            yield collate(row, self._name)
+
+    def bytes_per_token(self) -> float | None:
+        """Unknown: samples are not text."""
+        return None
+
+    def state_dict(self, step: int) -> dict[str, Any]:
+        """The position at the start of ``step``, which must be the next one.
+
+        Raises:
+            DataError: the dataset's own state is not JSON.
+        """
+        if step != self._step:
+            raise ValueError(f"{self._name} stands at step {self._step}, not {step}")
+        counts = {"step": step, "read": self._read, "read_now": self._read_now}
+        if not self.exact:
+            return counts
+        state = self._samples.state_dict()
+        try:
+            copy = json.loads(json.dumps(state))
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"{self._name}: its state_dict is not JSON: {error}"
+            ) from None
+        return {**counts, "dataset": copy}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a position."""
+        self._step, self._read = state["step"], state["read"]
+        self._read_now = state["read_now"]
+        if self.exact:
+            self._samples.load_state_dict(state["dataset"])
+            self._iterator = iter(self._samples)
+            return
+        self._iterator = iter(self._samples)
+        for _ in range(self._read_now):
+            next(self._iterator, None)
+
+    def close(self) -> None:
+        """End the iteration."""
+        self._iterator = None
+
+    def _next(self) -> Any:
+        """This reader's next sample; those of the others are passed over."""
+        while True:
+            mine = self._read % self._readers == self._reader
+            sample = self._next_of_all()
+            if mine:
+                return sample
+
+    def _next_of_all(self) -> Any:
+        where = f"{self._name}: sample {self._read}"
+        for _ in range(2):
+            if self._iterator is None:
+                self._iterator, self._read_now = iter(self._samples), 0
+            seed = key_to_int(fold_in(self._noise, self._read))
+            try:
+                sample = make_sample(self._iterator.__next__, seed, where)
+            except StopIteration:
+                self._iterator = None
+                continue
+            self._read += 1
+            self._read_now += 1
+            return sample
+        raise DataError(f"{self._name} gave no sample")

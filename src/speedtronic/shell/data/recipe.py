@@ -1,0 +1,176 @@
+"""What a config names as data, opened: token sources, or a dataset of samples."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from speedtronic.errors import ConfigError, DataError
+from speedtronic.pure.config import Config, Data
+from speedtronic.shell.data.datasets import open_dataset
+from speedtronic.shell.data.documents import TextFiles, TextRecords
+from speedtronic.shell.data.files import find_files, kind_of
+from speedtronic.shell.data.source import Source, TextSource
+from speedtronic.shell.data.text import TextRules
+from speedtronic.shell.data.token_files import TokenFiles
+from speedtronic.shell.data.tokenizers import Tokenizer
+
+REFERENCE_MODELS = ("reference_transformer", "gpt")
+
+
+@attrs.frozen(kw_only=True)
+class Ingredient:
+    """One named source: tokens to prepare, or samples as they are.
+
+    ``validation`` is what came with it to be held out, if anything did.
+    """
+
+    name: str
+    weight: float = 1.0
+    source: Source | None = None
+    samples: Any = None
+    validation: "Ingredient | None" = None
+
+
+def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
+    """Everything to train on; an empty list means the synthetic stream.
+
+    Raises:
+        DataError: a source cannot be used.
+        ConfigError: the sources contradict each other.
+    """
+    named = {
+        "data.text_path": data.text_path,
+        "data.dataset": data.dataset,
+        "data.sources": data.sources or None,
+    }
+    given = [name for name, value in named.items() if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)}: expected one of them, found both")
+    if not given and not data.synthetic:
+        raise ConfigError(
+            "data: no source; set text_path, dataset or sources, or synthetic: true"
+        )
+    if data.text_path is not None:
+        return [_from_path(data.text_path, data.format, 1.0, data, tokenizer)]
+    if data.dataset is not None:
+        return [_from_dataset(data.dataset, data.kwargs, 1.0, data, tokenizer)]
+    return [_mixed(number, data, tokenizer) for number in range(len(data.sources))]
+
+
+def validation_ingredient(data: Data, tokenizer: Tokenizer) -> Ingredient | None:
+    """The source of ``data.validation_path``, if there is one."""
+    if data.validation_path is None:
+        return None
+    return _from_path(data.validation_path, data.format, 1.0, data, tokenizer)
+
+
+def block_size(config: Config) -> int:
+    """Positions per row.
+
+    Raises:
+        ConfigError: the reference model takes no rows of that length.
+    """
+    block = config.data.block_size or config.model.max_seq_len
+    longest = config.model.max_seq_len
+    if config.model.name in REFERENCE_MODELS and block > longest:
+        raise ConfigError(
+            f"data.block_size: expected at most model.max_seq_len {longest}, "
+            f"found {block}"
+        )
+    return block
+
+
+def id_limit(config: Config) -> tuple[str, int] | None:
+    """Which field bounds token ids, and at what number; None if none does."""
+    limits = []
+    if config.data.vocab_size is not None:
+        limits.append((config.data.vocab_size, "data.vocab_size"))
+    if config.model.name in REFERENCE_MODELS:
+        limits.append((config.model.vocab_size, "model.vocab_size"))
+    if not limits:
+        return None
+    size, name = min(limits)
+    return name, size
+
+
+def _mixed(number: int, data: Data, tokenizer: Tokenizer) -> Ingredient:
+    part, where = data.sources[number], f"data.sources[{number}]"
+    if (part.path is None) == (part.dataset is None):
+        raise ConfigError(f"{where}: expected either path or dataset")
+    if part.path is not None:
+        return _from_path(part.path, part.format, part.weight, data, tokenizer)
+    name = part.dataset or ""
+    found = _from_dataset(name, part.kwargs, part.weight, data, tokenizer)
+    if found.source is None:
+        raise DataError(
+            f"{where}: {name} holds samples; a mixture takes texts and tokens"
+        )
+    return found
+
+
+def _from_path(
+    spec: str, form: str, weight: float, data: Data, tokenizer: Tokenizer
+) -> Ingredient:
+    if form == "dataset" or (form == "auto" and _is_saved_dataset(Path(spec))):
+        return _from_dataset(spec, {}, weight, data, tokenizer)
+    if form == "factory":
+        raise ConfigError("data.format factory: name it in data.dataset, not as a path")
+    paths = find_files(spec)
+    kinds = {kind_of(path) for path in paths} if form == "auto" else {form}
+    if kinds == {"tokens"}:
+        mark = tokenizer.end_of_document
+        source: Source = TokenFiles(paths, spec, data.token_dtype, mark)
+    elif "tokens" in kinds:
+        raise DataError(f"{spec} holds token files and text files; name one kind")
+    else:
+        texts = TextFiles(paths, spec, text_rules(data), form)
+        source = TextSource(texts, tokenizer)
+    return Ingredient(name=spec, weight=weight, source=source)
+
+
+def _from_dataset(
+    name: str,
+    kwargs: Mapping[str, Any],
+    weight: float,
+    data: Data,
+    tokenizer: Tokenizer,
+) -> Ingredient:
+    opened = open_dataset(name, kwargs, data)
+    found = []
+    for samples in opened.parts:
+        if opened.text:
+            records = TextRecords(samples, name, text_rules(data))
+            source = TextSource(records, tokenizer)
+            found.append(Ingredient(name=name, weight=weight, source=source))
+        else:
+            found.append(Ingredient(name=name, weight=weight, samples=samples))
+    return attrs.evolve(found[0], validation=found[1] if found[1:] else None)
+
+
+def text_rules(data: Data) -> TextRules:
+    """How texts become documents.
+
+    Raises:
+        ConfigError: a prompt field without a completion field, or the reverse.
+    """
+    if (data.prompt_field is None) != (data.completion_field is None):
+        raise ConfigError(
+            "data.prompt_field and data.completion_field: expected both or none"
+        )
+    if data.document_separator == "":
+        raise ConfigError("data.document_separator: expected some text, found none")
+    return TextRules(
+        separator=data.document_separator,
+        newlines=data.newlines,
+        errors=data.encoding_errors,
+        text_field=data.text_field,
+        prompt_field=data.prompt_field,
+        completion_field=data.completion_field,
+    )
+
+
+def _is_saved_dataset(path: Path) -> bool:
+    names = ("dataset_info.json", "dataset_dict.json", "state.json")
+    return any((path / name).is_file() for name in names)

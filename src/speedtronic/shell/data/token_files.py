@@ -1,0 +1,191 @@
+"""Files that hold token ids already: raw ``.bin``, ``.npy`` and safetensors.
+
+- ``.bin``: ids end to end in ``data.token_dtype`` (u16 unless told otherwise), as
+  nanoGPT writes them.
+- ``.npy``: one array of integers.
+- ``.safetensors``: the tensor ``tokens`` or ``input_ids``, or the only one there is.
+
+A file with one dimension is one document, unless the mark of `end_of_document` stands
+in it: then a document ends after each mark. A file with two dimensions has a document
+per row. The ids are copied into a token store, so that they are checked and hashed
+once, and later changes of the files do not change a run.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.lib import format as npy
+
+from speedtronic.errors import DataError
+from speedtronic.shell.data.files import FileState, check_unchanged, ending, look
+from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.source import Chunk
+
+CHUNK_TOKENS = 2**20
+_NAMES = ("tokens", "input_ids")
+_SAFETENSORS = {"U8": "u1", "U16": "u2", "I16": "i2", "U32": "u4", "I32": "i4"}
+_SAFETENSORS |= {"I64": "i8", "U64": "u8"}
+
+
+@attrs.frozen
+class _Layout:
+    """Where the ids lie in a file."""
+
+    offset: int
+    dtype: np.dtype[Any]
+    tokens: int
+    row: int | None  # tokens per document
+
+
+class TokenFiles:
+    """Token files, one part each; a `Source`.
+
+    Args:
+        paths: at least one file.
+        name: what to call them.
+        dtype: of ``.bin`` files.
+        mark: the id after which a document ends.
+
+    Raises:
+        DataError: a file is missing, empty, or not what its ending says.
+    """
+
+    masked = False
+    mark: int | None = None  # a mark that stands in the files is not added once more
+
+    def __init__(
+        self, paths: list[Path], name: str, dtype: str, mark: int | None
+    ) -> None:
+        self.name = name
+        self._dtype, self._mark = dtype, mark
+        self._files = [look(path) for path in paths]
+        self._layouts = [_layout(file, dtype) for file in self._files]
+        sizes = [2 ** (8 * min(4, f.dtype.itemsize)) for f in self._layouts]
+        self.vocab_size = max(sizes)
+        if not any(layout.tokens for layout in self._layouts):
+            raise DataError(f"{name} is empty (0 tokens)")
+
+    def identity(self) -> Any:
+        """Names, sizes and times of the files, and how they are read."""
+        files = [file.identity() for file in self._files]
+        return ["tokens", files, self._dtype, self._mark]
+
+    def parts(self) -> int:
+        """Number of files."""
+        return len(self._files)
+
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self._files)
+
+    def check(self) -> None:
+        """Compare every file with what it was."""
+        check_unchanged(self._files)
+
+    def chunks(self, part: int, start: int, replaced: Any) -> Iterator[Chunk]:
+        """The ids of one file from token ``start`` on."""
+        del replaced  # ids are not decoded
+        layout, path = self._layouts[part], self._files[part].path
+        done = start
+        with path.open("rb") as handle:
+            handle.seek(layout.offset + start * layout.dtype.itemsize)
+            while done < layout.tokens:
+                size = min(CHUNK_TOKENS, layout.tokens - done)
+                read = handle.read(size * layout.dtype.itemsize)
+                ids = np.frombuffer(read, layout.dtype)
+                if len(ids) < size:
+                    raise DataError(f"{path} ends at token {done + len(ids)}")
+                _check_range(ids, path, done)
+                yield from self._documents(ids, done, layout)
+                done += size
+
+    def _documents(self, ids: Array, done: int, layout: _Layout) -> Iterator[Chunk]:
+        """One chunk of the file cut where documents end."""
+        ends = [np.array([layout.tokens - done])]
+        if layout.row is not None:
+            first = layout.row - done % layout.row
+            ends.append(np.arange(first, len(ids) + 1, layout.row))
+        if self._mark is not None:
+            ends.append(np.flatnonzero(ids == self._mark) + 1)
+        cuts = np.unique(np.concatenate(ends))
+        begin = 0
+        width = layout.dtype.itemsize
+        for cut in cuts[cuts <= len(ids)].tolist():
+            yield Chunk(ids[begin:cut], 0, (cut - begin) * width, done + cut)
+            begin = cut
+        if begin < len(ids):
+            rest = ids[begin:]
+            yield Chunk(rest, 0, len(rest) * width, done + len(ids), last=False)
+
+
+def _check_range(ids: Array, path: Path, done: int) -> None:
+    """Refuse ids that do not fit in 32 bits without a sign."""
+    if ids.dtype.kind == "u" and ids.dtype.itemsize <= 4:
+        return
+    wrong = np.flatnonzero((ids < 0) | (ids >= 2**32))
+    if len(wrong):
+        at = int(wrong[0])
+        raise DataError(f"{path}: id {ids[at]} at token {done + at} is not an id")
+
+
+def _layout(file: FileState, dtype: str) -> _Layout:
+    kind = ending(file.path)
+    try:
+        if kind == ".npy":
+            return _npy_layout(file)
+        if kind == ".safetensors":
+            return _safetensors_layout(file)
+    except (ValueError, KeyError, struct.error) as error:
+        raise DataError(f"{file.path} is not a {kind} token file: {error}") from None
+    element = np.dtype(dtype).newbyteorder("<")
+    if file.size % element.itemsize:
+        raise DataError(
+            f"{file.path} has {file.size} bytes, not a multiple of the "
+            f"{element.itemsize} of data.token_dtype {dtype}"
+        )
+    return _Layout(0, element, file.size // element.itemsize, None)
+
+
+def _npy_layout(file: FileState) -> _Layout:
+    with file.path.open("rb") as handle:
+        version = npy.read_magic(handle)
+        read = (
+            npy.read_array_header_1_0
+            if version == (1, 0)
+            else npy.read_array_header_2_0
+        )
+        shape, fortran, dtype = read(handle)
+        if fortran and len(shape) > 1:
+            raise ValueError("it is in Fortran order")
+        return _shaped(handle.tell(), dtype, shape)
+
+
+def _safetensors_layout(file: FileState) -> _Layout:
+    with file.path.open("rb") as handle:
+        (size,) = struct.unpack("<Q", handle.read(8))
+        if size > file.size:
+            raise ValueError("its header is longer than the file")
+        header = json.loads(handle.read(size))
+    header.pop("__metadata__", None)
+    names = [n for n in _NAMES if n in header] or list(header)
+    if len(names) != 1 and names[:1] != ["tokens"]:
+        raise ValueError(f"it holds {', '.join(header)}; expected one named tokens")
+    about = header[names[0]]
+    if about["dtype"] not in _SAFETENSORS:
+        raise ValueError(f"{names[0]} is {about['dtype']}, expected integers")
+    dtype = np.dtype("<" + _SAFETENSORS[about["dtype"]])
+    return _shaped(8 + size + about["data_offsets"][0], dtype, tuple(about["shape"]))
+
+
+def _shaped(offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> _Layout:
+    if dtype.kind not in "iu":
+        raise ValueError(f"it holds {dtype}, expected integers")
+    if len(shape) not in (1, 2):
+        raise ValueError(f"it has {len(shape)} dimensions, expected 1 or 2")
+    row = shape[1] if len(shape) == 2 else None
+    return _Layout(offset, dtype, int(np.prod(shape)), row)
