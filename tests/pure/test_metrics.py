@@ -1,11 +1,13 @@
 """Records, cadence, and bounded summaries."""
 
 import math
+from pathlib import Path
 
 import attrs
 import pytest
 
 from speedtronic.pure.metrics import (
+    EVENTS,
     StepRecord,
     Summary,
     add,
@@ -165,3 +167,11 @@ def test_the_curve_spans_the_run_in_bounded_memory() -> None:
 def test_a_sparkline_is_one_mark_per_value(values: list[float], line: str) -> None:
     """Low is low, high is high, and any floats can be drawn."""
     assert line == sparkline(values, width=6)
+
+
+def test_the_page_names_every_field_and_every_event() -> None:
+    """Nothing is logged that the documentation does not explain."""
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    names = [field.name for field in attrs.fields(StepRecord)]
+
+    assert [] == [x for x in (*names, *EVENTS) if f"`{x}`" not in page]

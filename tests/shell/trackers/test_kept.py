@@ -32,7 +32,7 @@ def test_a_lost_id_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     """The run shows up as a new one, and the log says why."""
     new = run_id(info(tmp_path, 5), "wandb")
 
-    assert "wandb.id: not found" in caplog.text
+    assert "wandb/speedtronic.id: not found" in caplog.text
     assert new == run_id(info(tmp_path, 6), "wandb")
 
 
@@ -45,6 +45,6 @@ def test_delivered_is_never_past_the_checkpoint(
 ) -> None:
     """A file that a power failure emptied means nothing was delivered."""
     deliver(info(tmp_path, None), "tensorboard", 1)
-    (tmp_path / "trackers" / "tensorboard.step").write_text(text)
+    (tmp_path / "tensorboard" / "speedtronic.step").write_text(text)
 
     assert step == delivered(info(tmp_path, resumed_from), "tensorboard")

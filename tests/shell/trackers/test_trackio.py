@@ -32,7 +32,7 @@ def test_each_step_is_shown_once_after_a_resume(
 ) -> None:
     """Logged to 8, resumed from 5, in the same Trackio run; nothing is printed."""
     said = attempt("trackio", 0, 8, kill=kill)
-    kept = tmp_path / "run" / "trackers" / "trackio.id"
+    kept = tmp_path / "run" / "trackio" / "speedtronic.id"
     identity = kept.read_text() if kept.exists() else None
     said += attempt("trackio", 5, 10)
     found = read(tmp_path)

@@ -88,7 +88,7 @@ def test_group_is_the_run_name_is_the_node_and_secrets_stay_here(
         run.project,
         config["token"],
     )
-    assert run.run_id == (tmp_path / "run/trackers/wandb.id").read_text()
+    assert run.run_id == (tmp_path / "run/wandb/speedtronic.id").read_text()
     assert files and not any(b"very-secret-text" in data for data in files)
 
 

@@ -1,7 +1,7 @@
 """What a tracker remembers across the attempts of a run, in small files.
 
-They live in the ``trackers`` folder of the run. A run that is not resumed starts
-without memory.
+They live in the run's folder, in one named like the tracker. A run that is not resumed
+starts without memory.
 """
 
 import logging
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 def run_id(info: RunInfo, tracker: str) -> str:
     """The id under which a tracker knows this run: the same after a resume."""
-    file = _file(info, f"{tracker}.id")
+    file = _file(info, tracker, "id")
     if info.resumed_from is not None:
         if file.exists():
             return file.read_text("ascii")
@@ -28,7 +28,7 @@ def run_id(info: RunInfo, tracker: str) -> str:
 
 def delivered(info: RunInfo, tracker: str) -> int:
     """The last step that a tracker has for certain; no later than the checkpoint."""
-    file = _file(info, f"{tracker}.step")
+    file = _file(info, tracker, "step")
     if info.resumed_from is None or not file.exists():
         return 0
     text = file.read_text("ascii")
@@ -37,11 +37,11 @@ def delivered(info: RunInfo, tracker: str) -> int:
 
 def deliver(info: RunInfo, tracker: str, step: int) -> None:
     """Remember that a tracker has everything up to ``step``."""
-    _write(_file(info, f"{tracker}.step"), str(step))
+    _write(_file(info, tracker, "step"), str(step))
 
 
-def _file(info: RunInfo, name: str) -> Path:
-    return info.folder / "trackers" / name
+def _file(info: RunInfo, tracker: str, what: str) -> Path:
+    return info.folder / tracker / f"speedtronic.{what}"
 
 
 def _write(file: Path, text: str) -> None:
