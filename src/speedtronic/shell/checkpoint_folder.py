@@ -133,9 +133,15 @@ def prune(
 
 def _steps(folder: Path) -> list[tuple[int, Path]]:
     """Checkpoint folders with their steps, the newest first."""
-    entries = folder.iterdir() if folder.is_dir() else ()
-    told = ((FOLDER.fullmatch(entry.name), entry) for entry in entries)
-    return sorted(((int(m[1]), e) for m, e in told if m and e.is_dir()), reverse=True)
+    try:
+        entries = [e for e in folder.iterdir() if FOLDER.fullmatch(e.name)]
+        folders = [entry for entry in entries if entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
+    steps = ((int(entry.name.removeprefix("step-")), entry) for entry in folders)
+    return sorted(steps, reverse=True)
 
 
 def _manifests(folder: Path, run_id: str) -> Iterator[Manifest]:

@@ -69,10 +69,10 @@ def read(folder: Path) -> Manifest:
         CheckpointError: there is no such folder, or another version wrote it.
         Damaged: the manifest is missing, changed, or of another step.
     """
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder} is not a checkpoint: no such folder")
     path = folder / FILE
     try:
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder} is not a checkpoint: no such folder")
         with path.open("rb") as file:
             data = file.read(_MAX_SIZE)
     except OSError as error:

@@ -98,19 +98,19 @@ class RunDirectory:
                 or cannot be written.
             ConfigError: one line for each change that a continuation may not make.
         """
-        if mode == "resume" and not (path / RECORD).exists():
-            raise RunError(f"{path} holds no run to resume (no {RECORD})")
-        if mode == "new" and not (path / LOCK).exists():
-            _check_empty(path)  # before anything is written into what is not ours
         try:
             with explained(path):
+                if mode == "resume" and not (path / RECORD).exists():
+                    raise RunError(f"{path} holds no run to resume (no {RECORD})")
+                if mode == "new" and not (path / LOCK).exists():
+                    _check_empty(path)  # before writing into what may not be ours
                 path.mkdir(parents=True, exist_ok=True)
                 lock = _take_lock(path)
-            try:
-                return cls._open_locked(path, lock, mode, config)
-            except BaseException:
-                os.close(lock)
-                raise
+                try:
+                    return cls._open_locked(path, lock, mode, config)
+                except BaseException:
+                    os.close(lock)
+                    raise
         except StorageError as error:
             raise RunError(f"the run folder is not usable: {error}") from error
 
