@@ -18,7 +18,8 @@ from speedtronic.pure.config import Config, Secret
 from speedtronic.pure.config.checks import problems
 from speedtronic.pure.config.fields import FIELDS, SECTIONS
 from speedtronic.shell.config_file import dump_yaml, parse_yaml, read_mapping
-from speedtronic.shell.config_shorthand import canonical, expand
+from speedtronic.shell.config_names import shown
+from speedtronic.shell.config_shorthand import canonical, expand, says_nothing
 from speedtronic.shell.config_structure import found, structure
 
 _TEXT_TYPES = (str, str | None, Secret | None)
@@ -99,11 +100,14 @@ def _override(full: Mapping[str, Any], assignment: str) -> dict[str, Any]:
             f"--set: expected PATH=VALUE such as optimizer.lr=1e-3, "
             f"found {spelled + equals!r}"
         )
-    value = _value(given, text, f"--set {spelled}")
+    where = f"--set {shown(spelled)}"
+    value = _value(given, text, where)
+    if says_nothing(given, value):
+        return dict(full)
     place = canonical(given, value)
     if len(place) == 1 and place[0] in SECTIONS and isinstance(value, dict):
         return _replace_fields(full, given[0], value)
-    return _replace(full, place, value, f"--set {spelled}")
+    return _replace(full, place, value, where)
 
 
 def _replace_fields(

@@ -23,6 +23,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return plain[found[0]] if found else None
 
 
+def shown(name: str) -> str:
+    """A name from outside as a message shows it: on one line, never invisible.
+
+    >>> shown("lr"), shown("a\\n")
+    ('lr', "'a\\\\n'")
+    """
+    return name if name.isprintable() and name.strip() else repr(name)
+
+
 def did_you_mean(name: str, section: str, here: Sequence[str]) -> str:
     """A hint for an unknown field: its own section first, then all others.
 

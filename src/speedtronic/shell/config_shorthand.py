@@ -54,6 +54,16 @@ def canonical(path: Path, value: Any) -> Path:
     return _SAME_FIELD.get(path, path)
 
 
+def says_nothing(path: Path, value: Any) -> bool:
+    """Whether a value is the one that a field has when it is not given.
+
+    >>> says_nothing(("log_every",), None), says_nothing(("log_every",), 1)
+    (True, False)
+    """
+    place = _place(path, value)
+    return place in _SAYS_NOTHING and bool(value == _SAYS_NOTHING[place])
+
+
 def _place(path: Path, value: Any) -> Path:
     path = (_RENAMED.get(path[0], path[0]), *path[1:])
     if len(path) > 1:
@@ -119,8 +129,7 @@ def _entries(raw: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
         else:
             given = [((key,), value)]
         for path, v in given:
-            place = _place(path, v)
-            if place not in _SAYS_NOTHING or v != _SAYS_NOTHING[place]:
+            if not says_nothing(path, v):
                 yield path, v
 
 

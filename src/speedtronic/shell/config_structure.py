@@ -21,7 +21,7 @@ from cattrs.errors import (
 from cattrs.gen import make_dict_structure_fn, override
 
 from speedtronic.pure.config import Config, Secret
-from speedtronic.shell.config_names import did_you_mean
+from speedtronic.shell.config_names import did_you_mean, shown
 from speedtronic.shell.redact import redact
 
 _LARGEST = 2**63 - 1  # what a tensor of integers can hold
@@ -128,7 +128,7 @@ def _either(*kinds: type) -> Callable[[Any, Any], Any]:
 def _free(value: Any, _: Any) -> dict[str, Any]:
     """Keyword arguments: any names, but plain values that every file can hold."""
     if isinstance(value, Mapping):
-        return {_text(name, str): _plain(v, name) for name, v in value.items()}
+        return {_text(k, str): _plain(v, shown(k)) for k, v in value.items()}
     raise _Mistake(f"expected fields, found {found(value)}")
 
 
@@ -142,7 +142,9 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(v, f"{path}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, Mapping):
-        return {_text(k, str): _plain(v, f"{path}.{k}") for k, v in value.items()}
+        return {
+            _text(k, str): _plain(v, f"{path}.{shown(k)}") for k, v in value.items()
+        }
     raise _Mistake(f"expected plain finite values, found {found(value)} at {path}")
 
 
@@ -229,7 +231,7 @@ def _lines(error: BaseException, path: str) -> list[str]:
         here = [a.name for a in attrs.fields(error.cl)]
         prefix = f"{path}." if path else ""
         return [
-            f"{prefix}{name}: unknown field; {did_you_mean(name, path, here)}"
+            f"{prefix}{shown(name)}: unknown field; {did_you_mean(name, path, here)}"
             for name in sorted(map(str, error.extra_fields))
         ]
     return [f"{path}: {error}"]

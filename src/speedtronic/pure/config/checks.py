@@ -81,7 +81,7 @@ def _model(c: Config) -> Iterator[str]:
     if m.kwargs:
         yield (
             f"model.kwargs: expected none with model.name {m.name!r}, whose fields "
-            f"stand in the model section, found {', '.join(sorted(m.kwargs))}"
+            f"stand in the model section, found {sorted(m.kwargs)}"
         )
     if m.d_model % m.n_head:
         yield (

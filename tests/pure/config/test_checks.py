@@ -1,0 +1,189 @@
+"""Rules between config fields."""
+
+import attrs
+import pytest
+
+from speedtronic.pure.config import (
+    Compile,
+    Config,
+    Data,
+    Distributed,
+    Evaluation,
+    Logging,
+    Model,
+    Optimizer,
+    Precision,
+    Run,
+    Scheduler,
+    Source,
+)
+from speedtronic.pure.config.checks import problems
+
+
+def test_the_defaults_contradict_nothing() -> None:
+    """An empty config is usable."""
+    assert [] == problems(Config())
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "told"),
+    [
+        (
+            Config(data=Data(micro_batch_size=3, target_batch_size=4)),
+            "data.target_batch_size",
+            "multiple of data.micro_batch_size 3",
+        ),
+        (Config(model=Model(n_head=3)), "model.n_head", "divisor of model.d_model 256"),
+        (Config(model=Model(d_model=24)), "model.n_head", "even width per head"),
+        (Config(model=Model(n_kv_head=3)), "model.n_kv_head", "divisor of model.n_h"),
+        (
+            Config(model=Model(kwargs={"depth": 1})),
+            "model.kwargs",
+            "found ['depth']",
+        ),
+        (
+            Config(model=Model(name="tiny:build", n_layer=2)),
+            "model.n_layer",
+            "pass it as model.kwargs.n_layer",
+        ),
+        (
+            Config(data=Data(block_size=129)),
+            "data.block_size",
+            "at most model.max_seq_len 128, found 129",
+        ),
+        (
+            Config(data=Data(vocab_size=513)),
+            "data.vocab_size",
+            "at most model.vocab_size 512, found 513",
+        ),
+        (
+            Config(data=Data(text_path="a", dataset="b")),
+            "data.dataset",
+            "found text_path and dataset",
+        ),
+        (
+            Config(data=Data(text_path="a", sources=(Source(path="b"),))),
+            "data.sources",
+            "found text_path and sources",
+        ),
+        (Config(data=Data(synthetic=False)), "data.text_path", "expected a source"),
+        (Config(data=Data(sources=(Source(),))), "data.sources[0]", "found neither"),
+        (
+            Config(data=Data(sources=(Source(path="a", dataset="b"),))),
+            "data.sources[0]",
+            "found both",
+        ),
+        (
+            Config(data=Data(sources=(Source(path="a", kwargs={"n": 1}),))),
+            "data.sources[0].kwargs",
+            "package.module:factory",
+        ),
+        (
+            Config(data=Data(dataset="a", kwargs={"n": 1})),
+            "data.kwargs",
+            "package.module:factory, found 'a'",
+        ),
+        (
+            Config(data=Data(tokenizer_kwargs={"n": 1})),
+            "data.tokenizer_kwargs",
+            "found 'bytes'",
+        ),
+        (
+            Config(data=Data(prompt_field="q")),
+            "data.completion_field",
+            "beside data.prompt_field",
+        ),
+        (
+            Config(data=Data(completion_field="a")),
+            "data.prompt_field",
+            "beside data.completion_field",
+        ),
+        (
+            Config(scheduler=Scheduler(warmup_steps=60, max_steps=50)),
+            "scheduler.warmup_steps",
+            "at most scheduler.max_steps 50, found 60",
+        ),
+        (
+            Config(optimizer=Optimizer(muon_plus=True)),
+            "optimizer.muon_plus",
+            "expected optimizer.name muon",
+        ),
+        (
+            Config(
+                evaluation=Evaluation(every_steps=5), data=Data(validation_fraction=0)
+            ),
+            "evaluation.every_steps",
+            "expected held-out data",
+        ),
+        (
+            Config(distributed=Distributed(retry_initial=2, retry_max=1)),
+            "distributed.retry_initial",
+            "at most distributed.retry_max 1",
+        ),
+        (
+            Config(distributed=Distributed(enabled=True, mode="single")),
+            "distributed.mode",
+            "expected dumb_diloco",
+        ),
+        (
+            Config(distributed=Distributed(node_id="a", collaborators=("a",))),
+            "distributed.collaborators",
+            "found this node's own node_id 'a'",
+        ),
+        (
+            Config(run=Run(log_every=2), logging=Logging(every_steps=3)),
+            "run.log_every",
+            "expected logging.every_steps 3",
+        ),
+        (
+            Config(precision=Precision(mode="bf16", dtype="fp16")),
+            "precision.dtype",
+            "expected precision.mode 'bf16'",
+        ),
+        (
+            Config(ooo_backprop=True, compile=Compile(enabled=True)),
+            "ooo_backprop",
+            "expected false",
+        ),
+    ],
+)
+def test_a_contradiction_is_one_line_with_its_path(
+    config: Config, path: str, told: str
+) -> None:
+    """Each rule names the field, what it must agree with, and what was found."""
+    (line,) = problems(config)
+
+    assert line.startswith(f"{path}: ")
+    assert told in line
+
+
+def test_several_contradictions_are_told_together() -> None:
+    """The user can mend all of them at once."""
+    config = Config(
+        model=Model(n_head=3), data=Data(micro_batch_size=2, target_batch_size=3)
+    )
+
+    assert 2 == len(problems(config))
+
+
+@pytest.mark.parametrize("warmup", [100, 50])
+def test_a_short_horizon_keeps_the_default_warm_up(warmup: int) -> None:
+    """A run cut short for a try, or one of 2.0, is not refused for its warm-up."""
+    scheduler = Scheduler(warmup_steps=warmup, max_steps=50)
+
+    assert [] == problems(Config(scheduler=scheduler))
+
+
+def test_a_factory_decides_about_its_own_limits() -> None:
+    """max_seq_len and vocab_size describe the reference model, not any factory."""
+    model = Model(name="tiny:build", kwargs={"n_layer": 9})
+    config = Config(model=model, data=Data(block_size=4096, vocab_size=100_000))
+
+    assert [] == problems(config)
+
+
+def test_values_equal_to_defaults_pass_with_a_factory() -> None:
+    """Only a value that would be ignored is refused."""
+    config = Config(model=attrs.evolve(Model(), name="tiny:build", n_layer=4))
+
+    assert [] == problems(config)
