@@ -80,12 +80,10 @@ def _plain(value: Any, place: str, found: dict[str, str]) -> Any:
         found[place] = _text(value)
         return None
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return _clean(value)
     if isinstance(value, Mapping):
-        return {
-            _key(key, place): _plain(item, f"{place}/{_escape(key)}", found)
-            for key, item in value.items()
-        }
+        named = {_key(key, place): item for key, item in value.items()}
+        return {k: _plain(x, f"{place}/{_escape(k)}", found) for k, x in named.items()}
     if isinstance(value, list | tuple):
         return [_plain(x, f"{place}/{i}", found) for i, x in enumerate(value)]
     if hasattr(value, "tolist"):
@@ -115,13 +113,17 @@ def _text(value: float) -> str:
 def _key(key: object, place: str) -> str:
     if not isinstance(key, str):
         raise TypeError(f"{place}: the key {key!r} is not text")
-    return key.encode("utf-8", "replace").decode()
+    return _clean(key)
 
 
-def _escape(key: object) -> str:
+def _clean(text: str) -> str:
+    """The text with half surrogate pairs, which UTF-8 cannot hold, as ``?``."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _escape(key: str) -> str:
     """A key as one step of a JSON Pointer."""
-    clean = str(key).encode("utf-8", "replace").decode()
-    return clean.replace("~", "~0").replace("/", "~1")
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _put(fields: Any, pointer: str, number: float) -> None:
