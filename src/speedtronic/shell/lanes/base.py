@@ -14,6 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
+import attrs
+
 from speedtronic.errors import Denied, Missing
 from speedtronic.pure.blobname import check_name, collision, name_problem
 
@@ -21,12 +23,14 @@ __all__ = [
     "ANY",
     "Anywhere",
     "Blob",
+    "Copy",
     "Lane",
     "Parent",
     "check_commit",
     "check_name",
     "grow",
     "name_problem",
+    "split",
 ]
 
 T = TypeVar("T")
@@ -43,7 +47,16 @@ ANY: Final = Anywhere.ANY
 can have made up; every other commit names the head that it was decided on."""
 
 Parent: TypeAlias = str | None | Literal[Anywhere.ANY]
-Blob: TypeAlias = bytes | Path
+
+
+@attrs.frozen
+class Copy:
+    """The bytes that another name has in the revision that is committed upon."""
+
+    name: str
+
+
+Blob: TypeAlias = bytes | Path | Copy
 
 
 class Lane(Protocol):
@@ -75,7 +88,8 @@ class Lane(Protocol):
         """Copy one blob of any size to the file ``path``; return its sha256 (hex).
 
         The file appears whole or not at all and replaces what was there. The sum is
-        taken while copying. Raises what ``read`` raises.
+        taken while copying. Raises what ``read`` raises, and StorageError when
+        ``path`` cannot be written.
         """
 
     def commit(
@@ -89,7 +103,8 @@ class Lane(Protocol):
         """Write and delete names in one new revision, all of it or nothing.
 
         Args:
-            adds: new content by name, bytes or a file, which is never loaded whole.
+            adds: new content by name: bytes, a file (which is never loaded whole), or
+                a copy of another name, which moves no bytes.
             deletes: names to drop.
             parent: what ``head`` answered (None for the empty lane), to commit only
                 if that still is the head; or ``ANY``.
@@ -101,9 +116,10 @@ class Lane(Protocol):
         Raises:
             Conflict: the head is not ``parent``; nothing was written.
             Unavailable: it may have been written: look before trying again.
-            Missing: a name to delete is not there; nothing was written.
+            Missing: a name to delete or to copy is not there; nothing was written.
             Denied: not permitted, or two names would collide; nothing was written.
             ValueError: a name outside the grammar, or nothing to do.
+            StorageError: a file to add cannot be read; nothing was written.
         """
 
 
@@ -112,47 +128,73 @@ def check_commit(adds: Mapping[str, Blob], deletes: Collection[str]) -> None:
 
     Raises:
         ValueError: with one line per mistake.
-        TypeError: a blob is neither bytes nor a path.
+        TypeError: a blob is of another type.
 
     >>> check_commit({"a": b"1"}, ["a"])
     Traceback (most recent call last):
     ValueError: name 'a' is both added and deleted
     """
-    told = [name_problem(name) for name in (*adds, *deletes)]
+    blobs: Mapping[str, object] = adds
+    copied = [blob.name for blob in blobs.values() if isinstance(blob, Copy)]
+    told = [name_problem(name) for name in (*adds, *copied, *deletes)]
     told += [
         f"name {name!r} is both added and deleted"
         for name in sorted(adds.keys() & set(deletes))
     ]
     if not adds and not deletes:
-        told.append("commit without adds and deletes; it would change nothing")
+        told.append("a commit without adds and deletes would change nothing")
     problems = [line for line in told if line]
     if problems:
         raise ValueError("\n".join(problems))
-    blobs: Mapping[str, object] = adds
     for name, blob in blobs.items():
-        if not isinstance(blob, bytes | Path):
+        if not isinstance(blob, bytes | Path | Copy):
             found = type(blob).__name__
-            raise TypeError(f"blob {name!r}: expected bytes or Path, found {found}")
+            raise TypeError(f"{name!r}: expected bytes, Path or Copy, found {found}")
 
 
 def grow(
-    where: str, tree: Mapping[str, T], adds: Mapping[str, T], deletes: Iterable[str]
+    where: str,
+    tree: Mapping[str, T],
+    adds: Mapping[str, T],
+    copies: Mapping[str, str],
+    deletes: Iterable[str],
 ) -> dict[str, T]:
     """The names of the next revision, sorted.
 
+    Args:
+        where: the lane, for messages.
+        tree: what is there, by name.
+        adds: what is new, by name.
+        copies: for a new name, the name in ``tree`` that it copies.
+        deletes: names to drop.
+
     Raises:
-        Missing: a name to delete is not in ``tree``.
+        Missing: a name to delete or to copy is not in ``tree``.
         Denied: two names of the result cannot both be files.
 
-    >>> grow("here", {"a": 1, "b": 2}, {"c": 3}, ["a"])
-    {'b': 2, 'c': 3}
+    >>> grow("here", {"a": 1, "b": 2}, {"c": 3}, {"d": "a"}, ["a"])
+    {'b': 2, 'c': 3, 'd': 1}
     """
     gone = set(deletes)
-    absent = sorted(gone - tree.keys())
+    absent = sorted((gone | set(copies.values())) - tree.keys())
     if absent:
-        raise Missing(f"{where}: cannot delete {', '.join(map(repr, absent))}: no such")
-    result = {name: tree[name] for name in tree.keys() - gone} | dict(adds)
+        names = ", ".join(map(repr, absent))
+        raise Missing(f"{where}: no {names} to delete or to copy")
+    result = {name: content for name, content in tree.items() if name not in gone}
+    result |= adds
+    result |= {name: tree[source] for name, source in copies.items()}
     clash = collision(sorted(result))
     if clash:
         raise Denied(f"{where}: {clash}")
     return dict(sorted(result.items()))
+
+
+def split(adds: Mapping[str, Blob]) -> tuple[dict[str, bytes | Path], dict[str, str]]:
+    """Contents that come from outside, and copies as name to source.
+
+    >>> split({"a": b"1", "b": Copy("c")})
+    ({'a': b'1'}, {'b': 'c'})
+    """
+    contents = {n: blob for n, blob in adds.items() if not isinstance(blob, Copy)}
+    copies = {n: blob.name for n, blob in adds.items() if isinstance(blob, Copy)}
+    return contents, copies
