@@ -5,17 +5,15 @@ the only one that knows activation checkpoints. ``func`` uses `torch.func`, whic
 `torch.vmap` can batch. Both give the gradient of the loss *sum*.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from speedtronic.pure.module import ModuleLoss
-from speedtronic.pure.tree import evolve
 from speedtronic.pure.types import (
     Batch,
     Buffers,
-    GradientFunction,
     Key,
     LossFunction,
     LossOutput,
@@ -25,32 +23,49 @@ from speedtronic.pure.types import (
 Engine = Literal["autograd", "func"]
 
 
-def gradient(loss: LossFunction, engine: Engine = "autograd") -> GradientFunction:
-    """The function that gives a loss's gradient beside its output.
+class Gradient:
+    """A loss's gradient beside its output; made by `gradient`.
 
-    Args:
-        loss: a pure loss.
-        engine: see the head of this file.
-
-    Returns:
-        ``f(params, frozen, buffers, batch, key, scale)`` that differentiates by
-        ``params`` only; ``scale`` (f32[] or None) multiplies the loss before it is
-        differentiated. It gives ``(gradients, LossOutput)``.
-
-    >>> def square(params, buffers, batch, key):
-    ...     x = params["x"]
-    ...     return LossOutput(
-    ...         loss_sum=(x * x).sum(), count=torch.ones(()), metrics={}, buffers={}
-    ...     )
-    >>> x = torch.tensor([3.0])
-    >>> gradient(square)({"x": x}, {}, {}, None, None, None)[0]
-    {'x': tensor([6.])}
+    ``draws`` says whether the loss is random, so that a key is worth computing.
     """
-    return _autograd(loss) if engine == "autograd" else _func(loss)
 
+    def __init__(self, loss: LossFunction, engine: Engine) -> None:
+        self.loss = loss
+        self.draws: bool = getattr(loss, "draws", True)
+        self._run = self._autograd if engine == "autograd" else self._func
 
-def _autograd(loss: LossFunction) -> GradientFunction:
-    def run(
+    def __call__(
+        self,
+        params: Params,
+        frozen: Params,
+        buffers: Buffers,
+        batch: Batch,
+        key: Key,
+        scale: Tensor | None,
+    ) -> tuple[Params, LossOutput]:
+        """Differentiate by ``params`` only.
+
+        Args:
+            params: f32, trained.
+            frozen: not trained.
+            buffers: by name.
+            batch: one micro-batch.
+            key: i64[2].
+            scale: f32[] that multiplies the loss before it is differentiated, or None.
+
+        Returns:
+            The gradients of the (scaled) loss sum, and the loss output.
+        """
+        grads, out = self._run(params, frozen, buffers, batch, key, scale)
+        return grads, LossOutput(
+            loss_sum=out.loss_sum.detach(),
+            count=out.count.detach(),
+            metrics=out.metrics,
+            buffers=out.buffers,
+        )
+
+    def _autograd(
+        self,
         params: Params,
         frozen: Params,
         buffers: Buffers,
@@ -61,24 +76,21 @@ def _autograd(loss: LossFunction) -> GradientFunction:
         leaf = {name: p.detach().requires_grad_() for name, p in params.items()}
 
         def differentiate(out: LossOutput) -> Params:
-            target = out.loss_sum if scale is None else out.loss_sum * scale
             grads = torch.autograd.grad(
-                target, list(leaf.values()), allow_unused=True, materialize_grads=True
+                _scaled(out, scale),
+                list(leaf.values()),
+                allow_unused=True,
+                materialize_grads=True,
             )
             return dict(zip(leaf, grads, strict=True))
 
-        if isinstance(loss, ModuleLoss):
-            grads, out = loss.run(leaf | frozen, buffers, batch, key, differentiate)
-        else:
-            out = loss(leaf | frozen, buffers, batch, key)
-            grads = differentiate(out)
-        return grads, _detached(out)
+        if isinstance(self.loss, ModuleLoss):
+            return self.loss.run(leaf | frozen, buffers, batch, key, differentiate)
+        out = self.loss(leaf | frozen, buffers, batch, key)
+        return differentiate(out), out
 
-    return run
-
-
-def _func(loss: LossFunction) -> GradientFunction:
-    def run(
+    def _func(
+        self,
         params: Params,
         frozen: Params,
         buffers: Buffers,
@@ -87,17 +99,27 @@ def _func(loss: LossFunction) -> GradientFunction:
         scale: Tensor | None,
     ) -> tuple[Params, LossOutput]:
         def target(params: Params) -> tuple[Tensor, LossOutput]:
-            out = loss(params | frozen, buffers, batch, key)
-            return out.loss_sum if scale is None else out.loss_sum * scale, out
+            out = self.loss(params | frozen, buffers, batch, key)
+            return _scaled(out, scale), out
 
         grads, (_, out) = torch.func.grad_and_value(target, has_aux=True)(params)
-        return grads, _detached(out)
-
-    return run
+        return grads, out
 
 
-def _detached(out: LossOutput) -> LossOutput:
-    values: dict[str, Any] = {n: v.detach() for n, v in out.buffers.items()}
-    return evolve(
-        out, loss_sum=out.loss_sum.detach(), count=out.count.detach(), buffers=values
-    )
+def gradient(loss: LossFunction, engine: Engine = "autograd") -> Gradient:
+    """The function that gives a loss's gradient beside its output.
+
+    >>> def square(params, buffers, batch, key):
+    ...     x = params["x"]
+    ...     return LossOutput(
+    ...         loss_sum=(x * x).sum(), count=torch.ones(()), metrics={}, buffers={}
+    ...     )
+    >>> x = torch.tensor([3.0])
+    >>> gradient(square)({"x": x}, {}, {}, None, None, None)[0]
+    {'x': tensor([6.])}
+    """
+    return Gradient(loss, engine)
+
+
+def _scaled(out: LossOutput, scale: Tensor | None) -> Tensor:
+    return out.loss_sum if scale is None else out.loss_sum * scale

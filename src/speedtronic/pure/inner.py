@@ -20,11 +20,17 @@ import attrs
 import torch
 from torch import Tensor
 
-from speedtronic.pure.optim.base import Clock, GuardedStep, Optimizer, guarded_step
+from speedtronic.pure.gradient import Gradient
+from speedtronic.pure.optim.base import (
+    AdamwKernel,
+    Clock,
+    Optimizer,
+    guarded_step,
+)
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.scaling import ScaleState, update_scale
 from speedtronic.pure.tree import evolve, global_norm, state, tree_map
-from speedtronic.pure.types import Batch, Buffers, GradientFunction, Params
+from speedtronic.pure.types import Batch, Buffers, Params
 
 
 @state
@@ -70,7 +76,7 @@ class StepRule:
 
     max_norm: float | None = None  # clip the global gradient norm to this
     growth_interval: int = 2000  # finite steps before the loss scale doubles
-    fused: bool = False  # take the optimizer's one-kernel form where it has one
+    kernel: AdamwKernel | None = None  # for the optimizer's fused form, if it has one
 
 
 Step = Callable[..., tuple[InnerState, StepInfo]]
@@ -112,7 +118,7 @@ def position(state: InnerState) -> Tensor:
 
 
 def accumulate(
-    gradient: GradientFunction, state: InnerState, micro_batches: Sequence[Batch]
+    gradient: Gradient, state: InnerState, micro_batches: Sequence[Batch]
 ) -> Accumulated:
     """Sum gradients, losses and counts over the micro-batches of one step.
 
@@ -121,24 +127,26 @@ def accumulate(
     """
     if not micro_batches:
         raise ValueError("a step needs at least one micro-batch, found none")
-    key = fold_in(state.key, position(state))
     total: Accumulated | None = None
     for index, batch in enumerate(micro_batches):
         buffers = state.buffers if total is None else total.buffers
-        part = accumulate_one(gradient, state, buffers, batch, fold_in(key, index))
+        part = accumulate_one(gradient, state, buffers, batch, index)
         total = part if total is None else add_accumulated(total, part)
     assert total is not None
     return total
 
 
 def accumulate_one(
-    gradient: GradientFunction,
+    gradient: Gradient,
     state: InnerState,
     buffers: Buffers,
     batch: Batch,
-    key: Tensor,
+    index: Tensor | int,
 ) -> Accumulated:
-    """One micro-batch's share of a step."""
+    """The share of the micro-batch number ``index`` of a step."""
+    key = state.key
+    if gradient.draws:
+        key = fold_in(key, position(state) + (index << 32))
     scale = None if state.scale is None else state.scale.scale
     grads, out = gradient(state.params, state.frozen, buffers, batch, key, scale)
     return Accumulated(
@@ -195,11 +203,12 @@ def apply(
         # As torch.nn.utils.clip_grad_norm_, folded into the one division.
         divisor = divisor / torch.clamp(rule.max_norm / (norm + 1e-6), max=1.0)
     clock = Clock(step=state.step, progress=progress)
-    advance: GuardedStep = partial(guarded_step, optimizer)
-    if rule.fused and optimizer.fused is not None:
-        advance = optimizer.fused
+    advance = partial(guarded_step, optimizer)
+    if rule.kernel is not None and optimizer.fused is not None:
+        advance = partial(optimizer.fused, kernel=rule.kernel)
+    hold = (~usable).to(torch.float32)
     params, moments = advance(
-        total.grads, state.optimizer, state.params, clock, divisor, (~usable).float()
+        total.grads, state.optimizer, state.params, clock, divisor, hold
     )
     skip = (~usable).to(torch.int64)
     after = evolve(
@@ -223,7 +232,7 @@ def apply(
 
 
 def inner_step(
-    gradient: GradientFunction,
+    gradient: Gradient,
     optimizer: Optimizer,
     state: InnerState,
     micro_batches: Sequence[Batch],

@@ -10,12 +10,12 @@ gradient is the sum over its uses.
 import copy
 import fnmatch
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from speedtronic.pure.contract import loss_of
 from speedtronic.pure.dropout import KeyedDropout, KeyedFunctions, keyed_copy
@@ -23,7 +23,6 @@ from speedtronic.pure.random import fold_in
 from speedtronic.pure.types import Batch, Buffers, Key, LossOutput, Params
 
 Context = Callable[[], AbstractContextManager[Any]]
-_ROOT = "module."  # where the probe keeps the copy
 _FUNCTIONS = 2**31  # folded into the key of functional dropout, above any module index
 
 
@@ -102,12 +101,18 @@ class ModuleLoss:
         self.keyed_functions = keyed_functions
         takes = takes_labels(module) if pass_labels is None else pass_labels
         self.pass_labels = takes
-        self.slots = _slots(module)
-        self.buffer_slots = _buffer_slots(module)
         skeleton = _skeleton(module)
+        self._module = skeleton.train(train)
+        self._buffer_cells = _cells(skeleton, "_buffers")
         named = skeleton.named_modules()
-        self._drops = [(p, m) for p, m in named if isinstance(m, KeyedDropout)]
-        self._probe = _Probe(skeleton).train(train)
+        drops = [(p, m) for p, m in named if isinstance(m, KeyedDropout)]
+        self._drops = [(path, drop) for path, drop in drops if drop.rate > 0]
+        self._cells = [
+            *_cells(skeleton, "_parameters"),
+            *self._buffer_cells,
+            *((drop._buffers, "key", path) for path, drop in self._drops),
+        ]
+        self.draws = keyed_functions or bool(self._drops)
 
     def __call__(
         self, params: Params, buffers: Buffers, batch: Batch, key: Key, /
@@ -129,42 +134,39 @@ class ModuleLoss:
         Activation checkpoints run parts of the module again in the backward pass, so
         that whoever differentiates must do it in ``finish``.
         """
-        place = self._place(params, buffers, key)
-        body_arguments = (self._body, batch, fold_in(key, _FUNCTIONS), finish)
-        result: tuple[Any, LossOutput] = torch.func.functional_call(
-            self._probe, place, body_arguments, tie_weights=False
-        )
-        return result
+        with self._placed(params, buffers, key):
+            return self._body(batch, key, finish)
 
     def outputs(
         self, params: Params, buffers: Buffers, batch: Batch, key: Key, /
     ) -> Any:
         """What the module itself returns for a batch."""
-        place = self._place(params, buffers, key)
-
-        def body(module: nn.Module, batch: Batch, *_: Any) -> Any:
+        with self._placed(params, buffers, key):
             self._number_calls()
-            return self._call(module, batch)
+            return self._call(batch)
 
-        return torch.func.functional_call(
-            self._probe, place, (body, batch, key, None), tie_weights=False
-        )
-
-    def _place(self, params: Params, buffers: Buffers, key: Key) -> dict[str, Tensor]:
-        place = {_ROOT + slot: params[name] for slot, name in self.slots.items()}
+    @contextmanager
+    def _placed(self, params: Params, buffers: Buffers, key: Key) -> Iterator[None]:
         # The forward pass may write to buffers, so that it gets copies.
         copies = {name: value.clone() for name, value in buffers.items()}
-        place |= {_ROOT + s: copies[name] for s, name in self.buffer_slots.items()}
-        for index, (path, _) in enumerate(self._drops):
-            place[f"{_ROOT}{path}.key"] = fold_in(key, index)
-        return place
+        values = params | copies
+        values |= {path: fold_in(key, i) for i, (path, _) in enumerate(self._drops)}
+        empty = [slots[leaf] for slots, leaf, _ in self._cells]
+        try:
+            for slots, leaf, name in self._cells:
+                slots[leaf] = values[name]
+            yield
+        finally:
+            for (slots, leaf, _), value in zip(self._cells, empty, strict=True):
+                slots[leaf] = value
 
     def _number_calls(self, *, backward: bool = False) -> None:
         for _, drop in self._drops:
             drop.calls_before_backward = drop.calls if backward else 0
             drop.calls = 0
 
-    def _call(self, module: nn.Module, batch: Batch) -> Any:
+    def _call(self, batch: Batch) -> Any:
+        module = self._module
         with self.context():
             if isinstance(batch, Mapping):
                 given = dict(batch)
@@ -176,16 +178,19 @@ class ModuleLoss:
             return module(batch)
 
     def _body(
-        self, module: nn.Module, batch: Batch, key: Key, finish: Any
+        self, batch: Batch, key: Key, finish: Callable[[LossOutput], Any]
     ) -> tuple[Any, LossOutput]:
         self._number_calls()
-        mode = KeyedFunctions(key) if self.keyed_functions else nullcontext()
+        mode = (
+            KeyedFunctions(fold_in(key, _FUNCTIONS))
+            if self.keyed_functions
+            else nullcontext()
+        )
         with mode:
-            output = self._call(module, batch)
+            output = self._call(batch)
             loss_sum, count, metrics = loss_of(output, batch)
-            found = dict(module.named_buffers())
             buffers = {
-                name: found[slot].detach() for slot, name in self.buffer_slots.items()
+                name: slots[leaf].detach() for slots, leaf, name in self._buffer_cells
             }
             out = LossOutput(
                 loss_sum=loss_sum, count=count, metrics=metrics, buffers=buffers
@@ -194,17 +199,6 @@ class ModuleLoss:
             if isinstance(mode, KeyedFunctions):
                 mode.forward_done = True
             return finish(out), out
-
-
-class _Probe(nn.Module):
-    """Runs a body with the module while its tensors are in place."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, body: Any, batch: Batch, key: Key, finish: Any) -> Any:
-        return body(self.module, batch, key, finish)
 
 
 def _forward_only(_: LossOutput) -> None:
@@ -226,25 +220,17 @@ def takes_labels(module: nn.Module) -> bool:
     return len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
-def _slots(module: nn.Module) -> dict[str, str]:
-    """Every place that holds a parameter -> the name of its entry."""
-    first = {id(p): name for name, p in module.named_parameters()}
-    return {
-        f"{path}.{name}" if path else name: first[id(p)]
-        for path, part in module.named_modules()
-        for name, p in part._parameters.items()
-        if p is not None
-    }
-
-
-def _buffer_slots(module: nn.Module) -> dict[str, str]:
-    first = {id(b): name for name, b in module.named_buffers()}
-    return {
-        f"{path}.{name}" if path else name: first[id(b)]
-        for path, part in module.named_modules()
-        for name, b in part._buffers.items()
-        if b is not None
-    }
+def _cells(module: nn.Module, kind: str) -> list[tuple[dict[str, Any], str, str]]:
+    """Every place that holds a tensor: its dict, its key there, its entry's name."""
+    found = []
+    first: dict[int, str] = {}
+    for path, part in module.named_modules():
+        slots: dict[str, Any] = getattr(part, kind)
+        for leaf, value in slots.items():
+            if value is not None and not isinstance(part, KeyedDropout):
+                name = f"{path}.{leaf}" if path else leaf
+                found.append((slots, leaf, first.setdefault(id(value), name)))
+    return found
 
 
 def _skeleton(module: nn.Module) -> nn.Module:

@@ -16,7 +16,7 @@ from torch import Tensor
 _MASK = 0xFFFFFFFF
 _MULTIPLIER_A = 0x7FEB352D  # Wellons, "Prospecting for hash functions" (2018)
 _MULTIPLIER_B = 0x45D9F3B
-_GOLDEN = 0x9E3779B9 >> 1
+_GOLDEN = 0x4F1BBCDD  # odd, 2**32 over twice the golden ratio
 
 
 def key_from_seed(seed: int) -> Tensor:
@@ -35,17 +35,18 @@ def fold_in(key: Tensor, data: Tensor | int) -> Tensor:
 
     Args:
         key: i64[..., 2].
-        data: an int or i64[...] that broadcasts against ``key[..., 0]``.
+        data: an int or i64[...] that broadcasts against ``key[..., 0]``; its two
+            32-bit words count separately.
 
     >>> key = key_from_seed(0)
     >>> bool((fold_in(key, 1) != fold_in(key, 2)).any())
     True
     """
     word = torch.as_tensor(data, dtype=torch.int64, device=key.device)
-    low, high = word & _MASK, (word >> 32) & _MASK
-    first = _mix(_mix(key[..., 0] ^ low) + key[..., 1] + high)
-    second = _mix(_mix(key[..., 1] ^ (low + _GOLDEN)) + first)
-    return torch.stack([first, second], dim=-1)
+    words = torch.stack([word & _MASK, (word >> 32) & _MASK], dim=-1)
+    mixed = _mix((key ^ words) + _GOLDEN)
+    # Each half then depends on both, and the second on more than the first.
+    return _mix(mixed + mixed.flip(-1) * _GOLDEN + key.flip(-1))
 
 
 def split(key: Tensor, num: int) -> Tensor:

@@ -3,7 +3,6 @@
 Legend for shapes: B rows, T tokens, V vocabulary, P a parameter's own shape.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -38,8 +37,3 @@ class LossFunction(Protocol):
     ) -> LossOutput:
         """The loss of one micro-batch."""
         ...
-
-
-GradientFunction = Callable[
-    [Params, Params, Buffers, Batch, Key, Tensor | None], tuple[Params, LossOutput]
-]

@@ -10,12 +10,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from speedtronic.pure import tree
+from speedtronic.pure.gradient import Gradient
 from speedtronic.pure.inner import (
     Accumulated,
     InnerState,
@@ -26,12 +27,9 @@ from speedtronic.pure.inner import (
     add_accumulated,
     apply,
     inner_step,
-    position,
 )
-from speedtronic.pure.optim.base import Optimizer
-from speedtronic.pure.random import fold_in
-from speedtronic.pure.tree import evolve
-from speedtronic.pure.types import Batch, GradientFunction
+from speedtronic.pure.optim.base import FUNCTIONAL_ADAMW, Optimizer
+from speedtronic.pure.types import Batch
 
 _COMPILER_ERRORS = (
     torch._dynamo.exc.TorchDynamoException,
@@ -39,16 +37,10 @@ _COMPILER_ERRORS = (
 )
 
 
-class DonateToKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Run fused functional kernels over the buffers they were given."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if func is torch.ops.aten._fused_adamw.tensor_lr:
-            torch._fused_adamw_(*args, **(kwargs or {}))
-            return list(args[:5])
-        return func(*args, **(kwargs or {}))
+def adamw_over_its_buffers(*args: Any, **kwargs: Any) -> Any:
+    """The fused AdamW kernel, writing over the tensors that it is given."""
+    torch._fused_adamw_(*args, **kwargs)
+    return args[:5]
 
 
 class StepRunner:
@@ -60,23 +52,27 @@ class StepRunner:
         rule: clipping and loss scaling.
         compiled: whether to use `torch.compile`, and with which backend.
         donate: whether the step may write over the state that it is given.
+        fused: whether eager steps may use the device's fused optimizer kernel.
         reduce: sums the shares of several ranks, between the halves of the step.
         warn: called with one line when compilation is given up.
     """
 
     def __init__(
         self,
-        gradient: GradientFunction,
+        gradient: Gradient,
         optimizer: Optimizer,
         rule: StepRule,
         *,
         compiled: str | None = None,
         donate: bool = True,
+        fused: bool = True,
         reduce: Callable[[Accumulated], Accumulated] | None = None,
         warn: Callable[[str], None] = warnings.warn,
     ) -> None:
         self.gradient, self.optimizer, self.rule = gradient, optimizer, rule
         self.donate, self.reduce, self.warn = donate, reduce, warn
+        kernel = adamw_over_its_buffers if donate else FUNCTIONAL_ADAMW
+        self.eager_rule = attrs.evolve(rule, kernel=kernel if fused else None)
         self.compiled = compiled is not None
         if compiled is not None:
             self._compile(compiled)
@@ -91,7 +87,7 @@ class StepRunner:
         if not self.compiled:
             return self._eager(state, micro_batches, progress)
         try:
-            with torch._dynamo.config.patch(**_DYNAMO):
+            with torch._dynamo.config.patch(_DYNAMO):
                 return self._compiled(state, micro_batches, progress)
         except _COMPILER_ERRORS as error:
             # Nothing ran yet. An error of the model's own surfaces here as itself.
@@ -112,11 +108,9 @@ class StepRunner:
         total = accumulate(self.gradient, state, micro_batches)
         if self.reduce is not None:
             total = self.reduce(total)
-        rule = evolve_rule(self.rule, fused=True)
-        if not self.donate:
-            return apply(self.optimizer, state, total, rule=rule, progress=progress)
-        with DonateToKernels():  # type: ignore[no-untyped-call]
-            return apply(self.optimizer, state, total, rule=rule, progress=progress)
+        return apply(
+            self.optimizer, state, total, rule=self.eager_rule, progress=progress
+        )
 
     def _compile(self, backend: str) -> None:
         def whole(
@@ -132,14 +126,12 @@ class StepRunner:
             )
 
         def first(state: InnerState, batch: Batch) -> Accumulated:
-            key = fold_in(fold_in(state.key, position(state)), 0)
-            return accumulate_one(self.gradient, state, state.buffers, batch, key)
+            return accumulate_one(self.gradient, state, state.buffers, batch, 0)
 
         def more(
             total: Accumulated, state: InnerState, batch: Batch, index: Tensor
         ) -> tuple[Accumulated, None]:
-            key = fold_in(fold_in(state.key, position(state)), index)
-            part = accumulate_one(self.gradient, state, total.buffers, batch, key)
+            part = accumulate_one(self.gradient, state, total.buffers, batch, index)
             return add_accumulated(total, part), None
 
         def last(
@@ -150,7 +142,9 @@ class StepRunner:
             )
 
         self._whole = jit(whole, donate=self.donate, backend=backend)
-        self._first = torch.compile(first, fullgraph=True, backend=backend)
+        self._first = torch.compile(
+            first, fullgraph=True, dynamic=False, backend=backend
+        )
         self._more = jit(more, donate=True, backend=backend)
         self._last = jit(last, donate=self.donate, backend=backend)
 
@@ -170,12 +164,12 @@ class StepRunner:
             total, _ = self._more(total, state, batch, torch.tensor(index))
         if self.reduce is not None:
             total = self.reduce(total)
-        return self._last(state, total, progress)  # type: ignore[no-any-return]
+        return self._last(state, total, progress)
 
 
 # The gradient is taken inside the graph, and a dropout module that counts its calls
 # may stand inside an activation checkpoint.
-_DYNAMO = {
+_DYNAMO: dict[str, Any] = {
     "trace_autograd_ops": True,
     "skip_fwd_side_effects_in_bwd_under_checkpoint": True,
 }
@@ -190,16 +184,16 @@ def jit(
         ValueError, TypeError: from `check_donation`, at the first call.
     """
     if not donate:
-        return torch.compile(step, fullgraph=True, backend=backend)
+        return torch.compile(step, fullgraph=True, dynamic=False, backend=backend)
 
     def overwrite(state: Any, *args: Any) -> tuple[Any, Any]:
         new, info = step(state, *args)
         for target, value in zip(tree.leaves(state), tree.leaves(new), strict=True):
-            if target is not value:
+            if isinstance(target, Tensor) and target is not value:
                 target.copy_(value)
         return state, info
 
-    compiled = torch.compile(overwrite, fullgraph=True, backend=backend)
+    compiled = torch.compile(overwrite, fullgraph=True, dynamic=False, backend=backend)
     checked = False
 
     def run(state: Any, *args: Any) -> tuple[Any, Any]:
@@ -227,15 +221,16 @@ def check_donation(
     Traceback (most recent call last):
     ValueError: the step returns ['b'] as ['a']; clone it inside the step, ...
     """
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:  # type: ignore[no-untyped-call]
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake = tree.tree_map(
             lambda x: mode.from_tensor(x) if isinstance(x, Tensor) else x,
             (state, *args),
         )
         new, _ = step(*fake)
-    before, after = tree.named_leaves(fake[0]), tree.leaves(new)
-    owner = {x.untyped_storage()._cdata: path for path, x in before.items()}
-    for (path, old), value in zip(before.items(), after, strict=True):
+    pairs = zip(tree.named_leaves(fake[0]).items(), tree.leaves(new), strict=True)
+    kept = [(path, old, value) for (path, old), value in pairs if old is not None]
+    owner = {old.untyped_storage()._cdata: path for path, old, _ in kept}
+    for path, old, value in kept:
         if (old.shape, old.dtype) != (value.shape, value.dtype):
             raise TypeError(
                 f"the step gives {path} as {value.dtype}{list(value.shape)}, expected"
@@ -247,11 +242,6 @@ def check_donation(
                 f"the step returns {source} as {path}; clone it inside the step, or"
                 " run it without donation"
             )
-
-
-def evolve_rule(rule: StepRule, **changes: Any) -> StepRule:
-    """A copy of ``rule`` with some fields replaced."""
-    return evolve(rule, **changes)
 
 
 def _first_line(error: BaseException) -> str:

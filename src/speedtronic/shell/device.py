@@ -6,6 +6,7 @@ Nothing falls back silently: what was asked for runs, or is refused with a sugge
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 import torch
@@ -95,7 +96,7 @@ def _fails(device: torch.device, dtype: torch.dtype) -> str | None:
         x = torch.ones(8, 8, device=device, requires_grad=True)
         with torch.autocast(device.type, dtype):
             y = torch.nn.functional.linear(x, x)
-        y.float().sum().backward()
+        torch.autograd.grad(y.float().sum(), x)
     except RuntimeError as error:
         return str(error).splitlines()[0]
     return None if bool(torch.isfinite(y).all()) else "it gives non-finite numbers"
@@ -107,20 +108,21 @@ def machine(run: C.Run, device: torch.device) -> Iterator[None]:
     threads = torch.get_num_threads()
     was = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    fill = torch.utils.deterministic.fill_uninitialized_memory
+    options: Any = torch.utils.deterministic
+    fill = options.fill_uninitialized_memory
     if device.type == "cuda" and run.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if run.threads is not None:
         torch.set_num_threads(run.threads)
     torch.use_deterministic_algorithms(run.deterministic)
     # No kernel here reads memory that it did not write; filling it would cost time.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    options.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(was, warn_only=warn_only)
-        torch.utils.deterministic.fill_uninitialized_memory = fill
+        options.fill_uninitialized_memory = fill
 
 
 @contextlib.contextmanager
