@@ -10,7 +10,6 @@ import attrs
 from speedtronic.errors import DataError
 from speedtronic.shell.data.files import check_unchanged, kind_of, look
 from speedtronic.shell.data.text import (
-    Count,
     Piece,
     TextRules,
     json_pieces,
@@ -41,7 +40,7 @@ class Documents(Protocol):
         """Raise DataError if the text changed since it was opened."""
         ...
 
-    def pieces(self, part: int, start: int, replaced: Count) -> Iterator[Piece]:
+    def pieces(self, part: int, start: int) -> Iterator[Piece]:
         """The documents of a part, from a place on."""
         ...
 
@@ -85,12 +84,12 @@ class TextFiles:
         """Compare every file with what it was."""
         check_unchanged(self._files)
 
-    def pieces(self, part: int, start: int, replaced: Count) -> Iterator[Piece]:
+    def pieces(self, part: int, start: int) -> Iterator[Piece]:
         """The documents of one file."""
         path = self._files[part].path
         kind = kind_of(path) if self._kind == "auto" else self._kind
         read = json_pieces if kind == "jsonl" else text_pieces
-        return read(path, self._rules, start, replaced)
+        return read(path, self._rules, start)
 
 
 class TextRecords:
@@ -127,9 +126,9 @@ class TextRecords:
     def check(self) -> None:
         """Nothing to compare: the records are held."""
 
-    def pieces(self, part: int, start: int, replaced: Count) -> Iterator[Piece]:
+    def pieces(self, part: int, start: int) -> Iterator[Piece]:
         """The documents from record ``start`` on."""
-        del part, replaced  # there is one part, and text is text already
+        del part  # there is one
         for number in range(start, len(self._records)):
             yield from self._record(number)
 

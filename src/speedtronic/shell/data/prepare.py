@@ -78,14 +78,12 @@ def _append_all(source: Source, writer: StoreWriter, progress: Progress) -> None
     done, unsaved = start.read_bytes, 0
     for part in range(start.part, source.parts()):
         place = start.place if part == start.part else 0
-        for chunk in source.chunks(part, place, writer.count_replaced):
-            writer.append(chunk.ids, chunk.text_bytes, chunk.learned)
+        for chunk in source.chunks(part, place):
+            writer.append(chunk)
             done, unsaved = done + chunk.read_bytes, unsaved + chunk.read_bytes
-            if chunk.last:
-                writer.end_document()
-                if unsaved >= SAVE_BYTES:
-                    writer.save(part, chunk.place, done)
-                    unsaved = 0
+            if chunk.last and unsaved >= SAVE_BYTES:
+                writer.save(part, chunk.place, done)
+                unsaved = 0
             progress(source.name, done, total)
         writer.save(part + 1, 0, done)
 

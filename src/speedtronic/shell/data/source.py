@@ -8,7 +8,7 @@ import attrs
 
 from speedtronic.shell.data.documents import Documents
 from speedtronic.shell.data.mapped import Array
-from speedtronic.shell.data.text import Count, Piece
+from speedtronic.shell.data.text import Piece
 from speedtronic.shell.data.tokenizers import ByteTokenizer, Tokenizer
 
 BATCH_BYTES = 2**20  # of text that is tokenised together
@@ -24,6 +24,7 @@ class Chunk:
     place: int  # where to go on after it
     learned: bool = True
     last: bool = True
+    replaced: int = 0  # stretches of the text that were not UTF-8
 
 
 class Source(Protocol):
@@ -50,7 +51,7 @@ class Source(Protocol):
         """Raise DataError if the source changed since it was opened."""
         ...
 
-    def chunks(self, part: int, start: int, replaced: Count) -> Iterator[Chunk]:
+    def chunks(self, part: int, start: int) -> Iterator[Chunk]:
         """The ids of a part, from a place on."""
         ...
 
@@ -69,12 +70,12 @@ class TextSource:
         """That of the documents and of the tokenizer."""
         return [self._documents.identity(), self._tokenizer.identity]
 
-    def chunks(self, part: int, start: int, replaced: Count) -> Iterator[Chunk]:
+    def chunks(self, part: int, start: int) -> Iterator[Chunk]:
         """The ids of a part.
 
         Bytes are passed on as they come; any other tokenizer sees whole documents.
         """
-        pieces = self._documents.pieces(part, start, replaced)
+        pieces = self._documents.pieces(part, start)
         if not isinstance(self._tokenizer, ByteTokenizer):
             pieces = _joined(pieces)
         waiting: deque[list[Piece]] = deque()
@@ -87,7 +88,15 @@ class TextSource:
         for encoded in self._tokenizer.encode_batches(texts()):
             for piece, ids in zip(waiting.popleft(), encoded, strict=True):
                 size = len(piece.text)
-                yield Chunk(ids, size, size, piece.place, piece.learned, piece.last)
+                yield Chunk(
+                    ids,
+                    size,
+                    size,
+                    piece.place,
+                    piece.learned,
+                    piece.last,
+                    piece.replaced,
+                )
 
 
 def _batches(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
@@ -121,4 +130,5 @@ def _join(pieces: list[Piece]) -> Piece:
     if len(pieces) == 1:
         return final
     text = b"".join(piece.text for piece in pieces)
-    return Piece(text, final.place, final.learned, final.last)
+    broken = sum(piece.replaced for piece in pieces)
+    return attrs.evolve(final, text=text, replaced=broken)

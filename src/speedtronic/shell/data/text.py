@@ -13,15 +13,17 @@ Documents without any text are skipped. Plain, ``.gz`` and ``.zst`` files are re
 
 import codecs
 import difflib
-import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import attrs
 
 from speedtronic.errors import DataError
+from speedtronic.shell.data.packed import open_stream
 
 CHUNK_BYTES = 2**20
 _BOM = codecs.BOM_UTF8
@@ -40,6 +42,7 @@ class Piece:
     place: int
     learned: bool = True  # whether its tokens count for the loss
     last: bool = True
+    replaced: int = 0  # stretches that were not UTF-8, up to here since the last piece
 
 
 @attrs.frozen(kw_only=True)
@@ -59,14 +62,13 @@ class TextRules:
         return self.prompt_field is not None
 
 
-Count = Callable[[int], None]  # told the number of bytes that were replaced
+_Clean = Iterator[tuple[bytes, int]]  # UTF-8, and the stretches that were replaced
 
 
 def text_pieces(
     path: Path,
     rules: TextRules,
     start: int = 0,
-    replaced: Count = lambda _: None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[Piece]:
     """The documents of a text file, in pieces.
@@ -75,25 +77,19 @@ def text_pieces(
         path: the file.
         rules: separator, line ends and what to do with bytes that are not UTF-8.
         start: a ``place`` to resume from.
-        replaced: told how many broken stretches were replaced.
         chunk_bytes: size of the read buffer; it changes no document.
 
     Raises:
         DataError: the file cannot be read or is not UTF-8, with the byte offset.
     """
-    stream = _skip(_cleaned(path, rules, replaced, chunk_bytes), start)
+    stream = _skip(_cleaned(path, rules, chunk_bytes), start)
     if rules.separator is None:
         yield from _whole(stream, start)
     else:
         yield from _separated(stream, rules.separator.encode(), start)
 
 
-def json_pieces(
-    path: Path,
-    rules: TextRules,
-    start: int = 0,
-    replaced: Count = lambda _: None,
-) -> Iterator[Piece]:
+def json_pieces(path: Path, rules: TextRules, start: int = 0) -> Iterator[Piece]:
     """The documents of a JSON-lines file.
 
     Raises:
@@ -109,32 +105,10 @@ def json_pieces(
             where = f"{path}: line {number} (byte {offset})"
             if number == 1 and line.startswith(_BOM):
                 line, offset = line[len(_BOM) :], offset + len(_BOM)
-            text, broken = _decode(line, path, offset, rules.errors)
-            replaced(broken)
-            if text.strip():
-                yield from _record(text, rules, where, place)
-
-
-def open_stream(path: Path) -> BinaryIO:
-    """Open a plain, gzip or zstd file for reading bytes."""
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rb")  # type: ignore[return-value]
-        if path.suffix == ".zst":
-            return _zstandard().open(path, "rb")  # type: ignore[no-any-return]
-        return path.open("rb")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _zstandard() -> Any:
-    try:
-        import zstandard
-    except ImportError:
-        raise DataError(
-            "a .zst file needs the zstandard package: pip install 'speedtronic[zstd]'"
-        ) from None
-    return zstandard
+            clean, _, broken = _check(line, path, offset, rules.errors, True)
+            if clean.strip():
+                for piece in _record(clean, rules, where, place):
+                    yield attrs.evolve(piece, replaced=broken if piece.last else 0)
 
 
 def _chunks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
@@ -148,26 +122,16 @@ def _lines(handle: BinaryIO, path: Path) -> Iterator[bytes]:
         yield from handle
 
 
-class _readable:
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
     """Turn what a damaged or vanishing file raises into a `DataError`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        damaged = type(error).__name__ == "ZstdError" or isinstance(
-            error, OSError | EOFError
-        )
-        if damaged and not isinstance(error, DataError):
-            raise DataError(f"{self._path} cannot be read to its end: {error}")
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read to its end: {error}") from error
 
 
-def _cleaned(
-    path: Path, rules: TextRules, replaced: Count, chunk_bytes: int
-) -> Iterator[bytes]:
+def _cleaned(path: Path, rules: TextRules, chunk_bytes: int) -> _Clean:
     """Checked UTF-8 without byte-order mark, line ends as the rules say."""
     offset, held = 0, b""
     pending_cr = b""
@@ -185,14 +149,13 @@ def _cleaned(
         clean, used, broken = _check(data, path, offset, rules.errors, final)
         held = data[used:]
         offset += used
-        replaced(broken)
         if rules.newlines == "lf":
             clean = pending_cr + clean
             pending_cr = b"\r" if clean.endswith(b"\r") and not final else b""
             clean = clean[: len(clean) - len(pending_cr)]
             clean = clean.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if clean:
-            yield clean
+            yield clean, broken
 
 
 def _check(
@@ -212,49 +175,50 @@ def _check(
     return text.encode(), used, text.count(_REPLACEMENT) - genuine
 
 
-def _decode(line: bytes, path: Path, offset: int, errors: str) -> tuple[str, int]:
-    clean, _, broken = _check(line, path, offset, errors, True)
-    return clean.decode(), broken
-
-
 def _refuse(data: bytes, path: Path, offset: int, error: UnicodeDecodeError) -> None:
     found = " ".join(f"{byte:02x}" for byte in data[error.start : error.end])
+    place = offset + error.start
+    wide = place == 0 and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    reason = "it looks like UTF-16" if wide else error.reason
     raise DataError(
-        f"{path} is not UTF-8: byte {found} at offset {offset + error.start} "
-        f"({error.reason}); convert the file, or set data.encoding_errors: replace"
+        f"{path} is not UTF-8: byte {found} at offset {place} ({reason}); "
+        "convert the file, or set data.encoding_errors: replace"
     ) from None
 
 
-def _skip(stream: Iterator[bytes], count: int) -> Iterator[bytes]:
-    for chunk in stream:
+def _skip(stream: _Clean, count: int) -> _Clean:
+    """Leave ``count`` bytes out; a chunk that was begun before was counted before."""
+    for chunk, broken in stream:
         if count < len(chunk):
-            yield chunk[count:]
+            yield chunk[count:], broken if count == 0 else 0
         count = max(0, count - len(chunk))
 
 
-def _whole(stream: Iterator[bytes], place: int) -> Iterator[Piece]:
+def _whole(stream: _Clean, place: int) -> Iterator[Piece]:
     """The rest of a file as one document; its last piece is known one chunk later."""
     current = next(stream, None)
     while current is not None:
-        following = next(stream, None)
-        place += len(current)
-        yield Piece(current, place, last=following is None)
-        current = following
+        text, broken = current
+        current = next(stream, None)
+        place += len(text)
+        yield Piece(text, place, last=current is None, replaced=broken)
 
 
-def _separated(stream: Iterator[bytes], mark: bytes, place: int) -> Iterator[Piece]:
-    held = b""
-    for chunk in stream:
+def _separated(stream: _Clean, mark: bytes, place: int) -> Iterator[Piece]:
+    held, broken = b"", 0
+    for chunk, more in stream:
+        broken += more
         *documents, held = (held + chunk).split(mark)
         for document in documents:
             place += len(document) + len(mark)
             if document:
-                yield Piece(document, place)
+                yield Piece(document, place, replaced=broken)
+                broken = 0
     if held:
-        yield Piece(held, place + len(held))
+        yield Piece(held, place + len(held), replaced=broken)
 
 
-def _record(text: str, rules: TextRules, where: str, place: int) -> Iterator[Piece]:
+def _record(text: bytes, rules: TextRules, where: str, place: int) -> Iterator[Piece]:
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -87,9 +87,8 @@ class TokenFiles:
         """Compare every file with what it was."""
         check_unchanged(self._files)
 
-    def chunks(self, part: int, start: int, replaced: Any) -> Iterator[Chunk]:
+    def chunks(self, part: int, start: int) -> Iterator[Chunk]:
         """The ids of one file from token ``start`` on."""
-        del replaced  # ids are not decoded
         layout, path = self._layouts[part], self._files[part].path
         done = start
         with path.open("rb") as handle:

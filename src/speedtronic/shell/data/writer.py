@@ -17,6 +17,7 @@ from speedtronic.errors import DataError
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, write_bytes
 from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.source import Chunk
 from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About
 
 PROGRESS = "progress.json"
@@ -81,36 +82,19 @@ class StoreWriter:
         self._ends: list[tuple[int, int]] = []
         self._document_start, self._document_bytes = self._now.tokens, 0
 
-    def append(self, ids: Array, text_bytes: int, learned: bool = True) -> None:
-        """Add tokens to the current document."""
-        if len(ids) == 0:
-            return
-        now, highest = self._now, int(ids.max())
-        if highest > now.max_id:
-            now.max_id, now.max_id_at = highest, now.tokens + int(ids.argmax())
-        with explained(self._folder):
-            values = np.ascontiguousarray(ids, self._dtype)
-            self._columns[TOKENS].append(values.data)
-            if MASK in self._columns:
-                self._columns[MASK].append(bytes([learned]) * len(ids))
-        now.tokens += len(ids)
-        self._document_bytes += text_bytes
+    def append(self, chunk: Chunk) -> None:
+        """Add tokens to the current document; the last chunk of one closes it.
 
-    def end_document(self) -> None:
-        """Close the current document with its mark; nothing if it has no tokens."""
-        now = self._now
-        if now.tokens == self._document_start:
-            return
-        if self._mark is not None:
-            self.append(np.array([self._mark]), 0)
-        self._ends.append((now.tokens, self._document_bytes))
-        now.documents += 1
-        now.text_bytes += self._document_bytes
-        self._document_start, self._document_bytes = now.tokens, 0
-
-    def count_replaced(self, count: int) -> None:
-        """Remember stretches of text that were not UTF-8."""
-        self._now.replaced += count
+        A document without tokens is none, and gets no mark.
+        """
+        if len(chunk.ids):
+            self._append(chunk.ids, chunk.learned)
+        self._document_bytes += chunk.text_bytes
+        self._now.replaced += chunk.replaced
+        if chunk.last:
+            if self._now.tokens > self._document_start:
+                self._end_document()
+            self._document_start, self._document_bytes = self._now.tokens, 0
 
     def save(self, part: int, place: int, read_bytes: int) -> None:
         """Make what was appended whole; only between two documents."""
@@ -148,6 +132,25 @@ class StoreWriter:
         """Close the files; the next writer cuts off what was not saved."""
         for column in self._columns.values():
             column.close()
+
+    def _append(self, ids: Array, learned: bool) -> None:
+        now, highest = self._now, int(ids.max())
+        if highest > now.max_id:
+            now.max_id, now.max_id_at = highest, now.tokens + int(ids.argmax())
+        with explained(self._folder):
+            values = np.ascontiguousarray(ids, self._dtype)
+            self._columns[TOKENS].append(values.data)
+            if MASK in self._columns:
+                self._columns[MASK].append(bytes([learned]) * len(ids))
+        now.tokens += len(ids)
+
+    def _end_document(self) -> None:
+        if self._mark is not None:
+            self._append(np.array([self._mark]), learned=True)
+        now = self._now
+        self._ends.append((now.tokens, self._document_bytes))
+        now.documents += 1
+        now.text_bytes += self._document_bytes
 
 
 class _Column:
