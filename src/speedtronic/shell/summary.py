@@ -14,7 +14,7 @@ from typing import Any, Literal
 import attrs
 
 from speedtronic.pure.metrics import Summary, sparkline
-from speedtronic.pure.strict_json import to_json
+from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import write_bytes
 from speedtronic.shell.checkpoint import versions
 from speedtronic.shell.metrics import MetricLog
@@ -119,6 +119,14 @@ def write_summary(folder: Path, summary: RunSummary) -> None:
         StorageError: if it cannot be written.
     """
     write_bytes(folder / FILE, _readable(to_plain(summary)))
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The content of a run's ``summary.json``; empty if there is none to read."""
+    try:
+        return from_json((folder / FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
 
 
 def closing_lines(summary: RunSummary, width: int = 60) -> list[str]:

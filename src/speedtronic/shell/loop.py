@@ -1,0 +1,316 @@
+"""The loop over steps: the one place of a run where time passes.
+
+It decides when to log, evaluate, save and stop; everything else is done by what it is
+given. A step that nobody asks about never waits for the device.
+
+The *position* counts batches consumed, skipped steps included; it is what the user
+calls a step. Cadences, data and randomness go by it. The schedule goes by the steps
+that changed the parameters, so that a skipped one loses no learning rate.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Callable
+
+import attrs
+import torch
+from torch import Tensor
+
+from speedtronic.errors import TrainingError
+from speedtronic.pure.config import Config
+from speedtronic.pure.inner import InnerState, StepInfo
+from speedtronic.pure.metrics import StepRecord
+from speedtronic.pure.optim import Clock
+from speedtronic.shell import generators
+from speedtronic.shell.checkpoint import Snapshot
+from speedtronic.shell.checkpoint_writer import CheckpointWriter
+from speedtronic.shell.data import Data, Prefetcher
+from speedtronic.shell.device import seeded
+from speedtronic.shell.evaluate import Evaluation, evaluate
+from speedtronic.shell.hooks import Hooks
+from speedtronic.shell.interrupt import Interrupt
+from speedtronic.shell.meters import Stopwatch, memory_bytes
+from speedtronic.shell.metrics import MetricLog
+from speedtronic.shell.progress import Eta, ProgressBar, step_line
+from speedtronic.shell.session import Session, on_device
+from speedtronic.shell.timebox import TimeBox
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class Counters:
+    """How far a run is; plain integers, known without asking the device."""
+
+    position: int = 0  # steps done, skipped ones included
+    samples: int = 0
+    tokens: int = 0
+    wall_seconds: float = 0.0
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Tools:
+    """What the loop is given to work with; the caller closes them."""
+
+    data: Data
+    log: MetricLog
+    hooks: Hooks
+    bar: ProgressBar
+    writer: CheckpointWriter | None
+    timebox: TimeBox | None
+    interrupt: Interrupt
+    run_id: str
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """What one copy from the device tells about the last step."""
+
+    loss: float
+    gradient_norm: float
+    applied: bool
+    step: int  # that changed the parameters
+    skipped: int
+    skipped_in_row: int
+    scale: float | None
+    metrics: dict[str, float]
+
+
+class Loop:
+    """Trains a session until its end, an interrupt or a failure."""
+
+    def __init__(
+        self, session: Session, tools: Tools, state: InnerState, counters: Counters
+    ) -> None:
+        self.session, self.tools = session, tools
+        self.state, self.counters = state, counters
+        self.config: Config = session.config
+        self.evaluation: Evaluation | None = None  # of the newest evaluated step
+        self.reading: Reading | None = None  # of the newest step that was looked at
+        self._evaluated_at = self._saved_at = -1
+        self._saved_time = time.monotonic()
+        self._runner = session.runner(logger.warning)
+        self._watch = Stopwatch(
+            wall_seconds=counters.wall_seconds, tokens=counters.tokens
+        )
+        self._eta = Eta(self.last_step)
+
+    @property
+    def last_step(self) -> int | None:
+        """The position at which the run ends; None if time ends it."""
+        run = self.config.run
+        return run.max_steps if self.tools.timebox is None else None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to train."""
+        if self.tools.timebox is not None:
+            return self.tools.timebox.over
+        return self.counters.position >= self.config.run.max_steps
+
+    def run(self) -> None:
+        """Train on; returns when the run is over or interrupted.
+
+        Raises:
+            TrainingError: after too many skipped steps in a row.
+        """
+        data = self.config.data
+        pin = data.pin_memory
+        prefetcher = Prefetcher(
+            self.tools.data,
+            self.counters.position,
+            2 if data.prefetch_factor is None else data.prefetch_factor,
+            pin=self.session.device.type == "cuda" if pin is None else pin,
+        )
+        with prefetcher:
+            first = True
+            while not self.over and not self.tools.interrupt:
+                self._advance(prefetcher, first)
+                first = False
+        if self.tools.interrupt or self._saved_at != self.counters.position:
+            self._save(wait=True)
+
+    def _advance(self, prefetcher: Prefetcher, first: bool) -> None:
+        tools, counters = self.tools, self.counters
+        with self._watch.measure("data"):
+            batch = prefetcher.next()
+            micro_batches = on_device(batch.micro_batches, self.session.device)
+        share = None
+        if tools.timebox is not None:
+            share = tools.timebox.read(self.session.device)
+        compiling = first and self._runner.compiled
+        seed = _seed(self.config.run.seed, counters.position)
+        with self._watch.measure("compile" if compiling else "compute"):
+            with seeded(seed, self.session.device):
+                self.state, info = self._runner(self.state, micro_batches, share)
+        self.counters = counters = attrs.evolve(
+            counters,
+            position=counters.position + 1,
+            samples=counters.samples + batch.samples,
+            tokens=counters.tokens + batch.tokens,
+        )
+        if compiling:
+            tools.log.event("compile", counters.position, kept=self._runner.compiled)
+        self._look(info, share)
+        tools.bar.advance(counters.position)
+        if self._is_due(self.config.checkpoint.every_steps) or self._minutes_passed():
+            self._save(wait=False)
+
+    def _is_due(self, every: int | None) -> bool:
+        return every is not None and self.counters.position % every == 0
+
+    def _minutes_passed(self) -> bool:
+        minutes = self.config.checkpoint.every_minutes
+        passed = time.monotonic() - self._saved_time
+        return minutes is not None and passed >= 60 * minutes
+
+    def _look(self, info: StepInfo, share: Tensor | None) -> None:
+        """Evaluate, log and check, as far as this step is due for it."""
+        position = self.counters.position
+        evaluated = None
+        if self._is_due(self.config.evaluation.every_steps) or self.over:
+            evaluated = self._evaluate()
+        limit = self.config.precision.max_skipped_steps
+        logged = self.tools.log.due(position) or self.over or evaluated is not None
+        if not logged and position % limit:
+            return
+        reading = self.reading = read(self.state, info)
+        if logged:
+            self._record(reading, share, evaluated)
+        if reading.skipped_in_row >= limit:
+            raise TrainingError(
+                f"step {position}: {reading.skipped_in_row} steps in a row were"
+                f" skipped, loss {reading.loss}, gradient norm"
+                f" {reading.gradient_norm}; the last good weights are kept; lower"
+                " optimizer.lr, set optimizer.grad_clip, or look at the data"
+            )
+
+    def _evaluate(self) -> Evaluation | None:
+        tools, section = self.tools, self.config.evaluation
+        if not tools.data.has_validation:
+            return None
+        with self._watch.measure("evaluation"):
+            batches = tools.data.validation_batches(
+                section.batch_size or self.config.data.micro_batch_size
+            )
+            if section.max_batches is not None:
+                batches = itertools.islice(batches, section.max_batches)
+            found = evaluate(
+                self.session.evaluation_loss,
+                self.state,
+                batches,
+                bytes_per_token=tools.data.bytes_per_token(),
+                stop=lambda: bool(tools.interrupt),
+            )
+        if found is not None:
+            self.evaluation, self._evaluated_at = found, self.counters.position
+        return found
+
+    def _record(
+        self, reading: Reading, share: Tensor | None, evaluated: Evaluation | None
+    ) -> None:
+        tools, counters = self.tools, self.counters
+        lap = self._watch.lap(counters.tokens)
+        self.counters = attrs.evolve(counters, wall_seconds=lap.wall_seconds)
+        before = reading.step - reading.applied
+        clock = Clock(
+            step=torch.tensor(before), progress=None if share is None else share.cpu()
+        )
+        record = StepRecord(
+            step=counters.position,
+            attempt=tools.log.attempt,
+            time=time.time(),
+            learning_rate=float(self.session.schedule(clock)),
+            loss=reading.loss,
+            gradient_norm=reading.gradient_norm,
+            samples=counters.samples,
+            tokens=counters.tokens,
+            memory_bytes=memory_bytes(self.session.device),
+            skipped_steps=reading.skipped,
+            loss_scale=reading.scale,
+            validation_loss=None if evaluated is None else evaluated.loss,
+            bits_per_byte=None if evaluated is None else evaluated.bits_per_byte,
+            metrics=reading.metrics,
+            **attrs.asdict(lap),
+        )
+        tools.log.write(record)
+        tools.hooks.record(record)
+        logger.info("%s", step_line(record, self.last_step, self._eta(record)))
+
+    def _save(self, *, wait: bool) -> None:
+        tools = self.tools
+        self._saved_at, self._saved_time = self.counters.position, time.monotonic()
+        if tools.writer is None:
+            return
+        with self._watch.measure("checkpoint"):
+            if tools.timebox is not None:
+                tools.timebox.sync()
+            tools.log.sync()
+            snapshot = self._snapshot()
+            (tools.writer.save_now if wait else tools.writer.save)(snapshot)
+        tools.log.event("checkpoint", self.counters.position)
+
+    def _snapshot(self) -> Snapshot:
+        data, position = self.tools.data, self.counters.position
+        captured = generators.capture()
+        inexact = () if data.exact else (data.inexact_because or "the data",)
+        fresh = self._evaluated_at == position and self.evaluation is not None
+        return Snapshot(
+            run_id=self.tools.run_id,
+            step=position,
+            state=self.state,
+            values={
+                "counters": attrs.asdict(self.counters),
+                "data": data.state_dict(position),
+                "fingerprint": data.fingerprint,
+                "generators": captured.values,
+            },
+            tensors=captured.tensors,
+            hub_config=hub_config(self.session),
+            transient=self.session.transient,
+            validation_loss=self.evaluation.loss if fresh and self.evaluation else None,
+            reasons=(*inexact, *captured.reasons),
+        )
+
+
+def read(state: InnerState, info: StepInfo) -> Reading:
+    """Copy what a record needs from the device, all at once."""
+    names = list(info.metrics)
+    values = [
+        info.loss,
+        info.gradient_norm,
+        info.applied,
+        state.step,
+        state.skipped,
+        state.skipped_in_row,
+        torch.zeros(()) if state.scale is None else state.scale.scale,
+        *info.metrics.values(),
+    ]
+    device = info.loss.device
+    wide = torch.float32 if device.type == "mps" else torch.float64
+    told = torch.stack([v.to(device, wide) for v in values]).tolist()
+    return Reading(
+        loss=told[0],
+        gradient_norm=told[1],
+        applied=bool(told[2]),
+        step=int(told[3]),
+        skipped=int(told[4]),
+        skipped_in_row=int(told[5]),
+        scale=None if state.scale is None else told[6],
+        metrics=dict(zip(names, told[7:], strict=True)),
+    )
+
+
+def hub_config(session: Session) -> dict[str, object]:
+    """The ``config.json`` beside a checkpoint's weights."""
+    own = getattr(session.module, "config", None)
+    to_dict: Callable[[], dict[str, object]] | None = getattr(own, "to_dict", None)
+    if to_dict is not None:
+        return to_dict()
+    return {"model_type": "speedtronic", **attrs.asdict(session.config.model)}
+
+
+def _seed(seed: int, position: int) -> int:
+    """For generators that a model draws from by itself."""
+    return (seed * 0x9E3779B1 + position) % 2**63

@@ -1,0 +1,201 @@
+"""From a config to what a run computes with: model, loss, optimizer, first state."""
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import attrs
+import torch
+from torch import Tensor, nn
+
+from speedtronic.errors import ConfigError, ModelError
+from speedtronic.pure.config import Config
+from speedtronic.pure.contract import ContractError
+from speedtronic.pure.gradient import gradient
+from speedtronic.pure.inner import InnerState, StepRule, init_inner
+from speedtronic.pure.module import (
+    ModuleLoss,
+    persistent_buffers,
+    split,
+    uses_functional_dropout,
+)
+from speedtronic.pure.optim import Optimizer, Schedule, optimizer_from_config
+from speedtronic.pure.random import fold_in, key_from_seed
+from speedtronic.pure.roles import roles_of
+from speedtronic.pure.scaling import init_scale
+from speedtronic.pure.schedule import from_config as schedule_from_config
+from speedtronic.pure.tree import tree_map
+from speedtronic.pure.types import Batch, Params
+from speedtronic.shell.compile import StepRunner
+from speedtronic.shell.device import (
+    Arithmetic,
+    choose_arithmetic,
+    choose_device,
+    seeded,
+)
+from speedtronic.shell.models import load_weights, model_from_config
+
+_MODEL_STREAM = 0x40DE1  # separates the model's randomness from the data's
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """What a run computes with; nothing of it changes while it runs."""
+
+    config: Config
+    device: torch.device
+    arithmetic: Arithmetic
+    module: nn.Module  # as built; only its names and shapes are used
+    schedule: Schedule
+    optimizer: Optimizer
+    train_loss: ModuleLoss
+    evaluation_loss: ModuleLoss
+    initial: InnerState  # before the first step, on the device
+    transient: frozenset[str]  # buffers that are not part of a saved model
+    notes: tuple[str, ...]  # what the user should be told once
+
+    def runner(self, warn: Callable[[str], None]) -> StepRunner:
+        """The inner step as this config wants it run."""
+        section, compile = self.config.optimizer, self.config.compile
+        rule = StepRule(
+            max_norm=section.grad_clip,
+            growth_interval=self.config.precision.growth_interval,
+        )
+        return StepRunner(
+            gradient(self.train_loss),
+            self.optimizer,
+            rule,
+            compiled=compile.backend if compile.enabled else None,
+            donate=compile.donate,
+            fused=section.fused is not False and self.device.type in ("cpu", "cuda"),
+            warn=warn,
+        )
+
+
+def build_session(config: Config, example: Batch) -> Session:
+    """Build everything, run the model once on ``example``, and check its contract.
+
+    Args:
+        config: of the run.
+        example: one micro-batch on the CPU; tells whether the model draws by itself.
+
+    Raises:
+        ConfigError, DeviceError, ModelError: one line per mistake.
+    """
+    device = choose_device(config.run.device)
+    arithmetic = choose_arithmetic(config.precision, device)
+    module, notes = build_module(config)
+    try:
+        params, frozen, buffers = split(module, config.model.freeze)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if not params:
+        raise ModelError(
+            f"model.name: {config.model.name!r} has no trainable parameter; check"
+            " model.freeze and requires_grad"
+        )
+    params, frozen = full_precision(params), full_precision(frozen)
+    schedule = schedule_from_config(
+        config.scheduler, config.optimizer, config.run.max_steps
+    )
+    optimizer = optimizer_from_config(
+        config.optimizer, schedule, params, roles_of(module)
+    )
+    scale = init_scale(config.precision.initial_scale) if arithmetic.scaled else None
+    state = init_inner(
+        optimizer,
+        params,
+        fold_in(key_from_seed(config.run.seed), _MODEL_STREAM),
+        frozen=frozen,
+        buffers=buffers,
+        scale=scale,
+    )
+    state = tree_map(lambda x: x if x is None else x.to(device), state)
+    context = autocast(arithmetic, device)
+    keyed = _draws_by_function(module, state, on_device(example, device), context)
+    return Session(
+        config=config,
+        device=device,
+        arithmetic=arithmetic,
+        module=module,
+        schedule=schedule,
+        optimizer=optimizer,
+        train_loss=ModuleLoss(
+            module, train=True, context=context, keyed_functions=keyed
+        ),
+        evaluation_loss=ModuleLoss(
+            module, train=False, context=context, keyed_functions=False
+        ),
+        initial=state,
+        transient=frozenset(buffers) - persistent_buffers(module),
+        notes=notes,
+    )
+
+
+def build_module(config: Config) -> tuple[nn.Module, tuple[str, ...]]:
+    """The module of a config with its first weights, and what to tell about them.
+
+    Raises:
+        ConfigError, ModelError: if it does not build.
+    """
+    module = model_from_config(config)
+    notes: tuple[str, ...] = ()
+    if config.model.init_from is not None:
+        notes = tuple(load_weights(module, config.model.init_from))
+    if config.model.gradient_checkpointing:
+        _checkpoint_activations(module, config.model.name)
+    return module, notes
+
+
+def _checkpoint_activations(module: nn.Module, name: str) -> None:
+    switch: Any = getattr(module, "set_gradient_checkpointing", None)
+    enable: Any = getattr(module, "gradient_checkpointing_enable", None)
+    if switch is not None:
+        switch(True)
+    elif enable is not None:  # transformers
+        enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    else:
+        raise ModelError(
+            f"model.gradient_checkpointing: {name!r} has no"
+            " set_gradient_checkpointing(enabled); add it, or set this to false"
+        )
+
+
+def full_precision(params: Params) -> Params:
+    """Float32 masters of half-precision weights; other dtypes as they are."""
+    half = (torch.float16, torch.bfloat16)
+    return {
+        name: value.to(torch.float32) if value.dtype in half else value
+        for name, value in params.items()
+    }
+
+
+def autocast(arithmetic: Arithmetic, device: torch.device) -> Callable[[], Any]:
+    """Makes the context of a forward pass."""
+    if arithmetic.autocast is None:
+        return nullcontext
+    return functools.partial(torch.autocast, device.type, arithmetic.autocast)
+
+
+def on_device(batch: Batch, device: torch.device) -> Batch:
+    """The batch on a device; the copy does not wait for it."""
+    if device.type == "cpu":
+        return batch
+    return tree_map(
+        lambda x: x.to(device, non_blocking=True) if isinstance(x, Tensor) else x, batch
+    )
+
+
+def _draws_by_function(
+    module: nn.Module, state: InnerState, example: Batch, context: Callable[[], Any]
+) -> bool:
+    """Run the model once on real data: what breaks here, breaks before training."""
+    loss = ModuleLoss(module, train=True, context=context, keyed_functions=False)
+    weights, key = state.params | state.frozen, state.key
+    with seeded(0, state.key.device), torch.no_grad():
+        try:
+            loss(weights, state.buffers, example, key)
+        except ContractError as error:
+            raise ModelError(f"model.name: {error}") from error
+        return uses_functional_dropout(loss, weights, state.buffers, example, key)

@@ -1,0 +1,300 @@
+"""A run from beginning to end: open, go on from a checkpoint, train, tell."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from speedtronic.errors import CheckpointError, ConfigError
+from speedtronic.pure.config import Config
+from speedtronic.pure.config.checks import problems
+from speedtronic.shell import generators
+from speedtronic.shell.checkpoint_folder import Resumed
+from speedtronic.shell.checkpoint_folder import resume as resume_checkpoint
+from speedtronic.shell.checkpoint_writer import CheckpointWriter
+from speedtronic.shell.config import to_dict
+from speedtronic.shell.data import Data, open_data
+from speedtronic.shell.device import choose_device, machine
+from speedtronic.shell.hooks import Hook, RunInfo, build_hooks
+from speedtronic.shell.interrupt import Interrupt
+from speedtronic.shell.loop import Counters, Loop, Tools
+from speedtronic.shell.metrics import MetricLog, resume_log, start_log
+from speedtronic.shell.paths import run_folder, token_folder
+from speedtronic.shell.progress import ProgressBar
+from speedtronic.shell.rundir import Mode, RunDirectory
+from speedtronic.shell.session import Session, build_session
+from speedtronic.shell.summary import (
+    RunSummary,
+    Status,
+    closing_lines,
+    read_summary,
+    summarize,
+    to_plain,
+    write_summary,
+)
+from speedtronic.shell.timebox import FILE as PROGRESS_FILE
+from speedtronic.shell.timebox import TimeBox
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class TrainResult:
+    """What a call of `train` came to; its size does not depend on the run's length."""
+
+    steps: int  # done in the whole run, skipped ones included
+    samples: int
+    tokens: int
+    loss: float | None  # of the last logged step, nats
+    validation_loss: float | None  # of the last evaluation, nats
+    bits_per_byte: float | None
+    exit_code: int  # 0, or 130 and 143 for an interrupted run
+    run_directory: Path
+    summary: RunSummary | None  # None where an earlier process had finished the run
+
+
+def train(
+    config: Config,
+    *,
+    resume: str | None = None,
+    overwrite: bool = False,
+    progress: bool | None = None,
+    hooks: Sequence[Callable[[], Hook]] = (),
+) -> TrainResult:
+    """Train what a config asks for.
+
+    Args:
+        config: of the run.
+        resume: ``auto`` goes on from the run's newest whole checkpoint if there is
+            one; a path goes on from that checkpoint, or branches off if it belongs to
+            another run. None means what ``checkpoint.resume`` says.
+        overwrite: delete the run of this name, if there is one.
+        progress: show a bar on a terminal; None means what ``logging.progress`` says.
+        hooks: factories of hooks beside those of ``logging.hooks``.
+
+    Raises:
+        ConfigError, DataError, DeviceError, ModelError, RunError: before training.
+        CheckpointError, TrainingError, StorageError: the run failed; its last whole
+            checkpoint is kept.
+    """
+    if told := problems(config):
+        raise ConfigError(told)
+    if config.distributed.enabled:
+        raise ConfigError(
+            "distributed.enabled: training with other nodes is not in this version;"
+            " set it to false"
+        )
+    chosen, mode = _how(config, resume, overwrite)
+    with ExitStack() as stack:
+        run = stack.enter_context(RunDirectory.open(run_folder(config), mode, config))
+        for note in run.notes:
+            logger.info("%s", note)
+        if run.finished_step is not None:
+            return _already_done(run, run.finished_step)
+        device = choose_device(config.run.device)
+        stack.enter_context(machine(config.run, device))
+        data = open_data(config, directory=token_folder(config))
+        stack.callback(data.close)
+        session = build_session(config, data.train_batch(0).micro_batches[0])
+        for note in (*data.notes, *session.notes):
+            logger.info("%s", note)
+        return _run(stack, config, run, data, session, chosen, progress, hooks)
+
+
+def _how(
+    config: Config, resume: str | None, overwrite: bool
+) -> tuple[Path | None, Mode]:
+    """The checkpoint to start from, if one is named, and how to open the folder."""
+    wanted = config.checkpoint.resume if resume is None else resume
+    if overwrite:
+        return None, "overwrite"
+    if wanted is False or wanted == "false":
+        return None, "new"
+    if wanted is True or wanted in ("auto", "true"):
+        return None, "auto"
+    chosen = Path(str(wanted))
+    if not chosen.is_dir():
+        raise ConfigError(
+            f"checkpoint.resume: {str(chosen)!r} is no checkpoint folder; expected"
+            " auto, or a folder named step-N"
+        )
+    inside = run_folder(config).resolve() in chosen.resolve().parents
+    return chosen, "resume" if inside else "new"
+
+
+def _already_done(run: RunDirectory, step: int) -> TrainResult:
+    logger.info(
+        "%s is finished at step %d; raise run.max_steps to go on", run.path, step
+    )
+    told = read_summary(run.path)
+    return TrainResult(
+        steps=told.get("steps", step),
+        samples=told.get("samples", 0),
+        tokens=told.get("tokens", 0),
+        loss=_last(told.get("loss")),
+        validation_loss=_last(told.get("validation_loss")),
+        bits_per_byte=None,
+        exit_code=0,
+        run_directory=run.path,
+        summary=None,
+    )
+
+
+def _last(numbers: Any) -> float | None:
+    point = None if numbers is None else numbers.get("last")
+    return None if point is None else point[1]
+
+
+def _run(
+    stack: ExitStack,
+    config: Config,
+    run: RunDirectory,
+    data: Data,
+    session: Session,
+    chosen: Path | None,
+    progress: bool | None,
+    hooks: Sequence[Callable[[], Hook]],
+) -> TrainResult:
+    resumed = _resume(run, data, session, chosen)
+    counters, state = Counters(), session.initial
+    if resumed is not None:
+        counters = Counters(**resumed.snapshot.values["counters"])
+        state = resumed.snapshot.state
+    log = stack.enter_context(_open_log(config, run, counters.position))
+    interrupt = stack.enter_context(Interrupt())
+    timebox = None
+    if config.run.max_minutes is not None:
+        path = run.path / PROGRESS_FILE
+        timebox = TimeBox(config.run.max_minutes, path, counters.position)
+        stack.callback(timebox.close)
+    last_step = None if timebox else config.run.max_steps
+    show = config.logging.progress if progress is None else progress
+    bar = ProgressBar(last_step, counters.position, enabled=show)
+    writer = None
+    if config.checkpoint.enabled:
+        keep = config.checkpoint
+        writer = stack.enter_context(
+            CheckpointWriter(
+                run.checkpoints, keep_last=keep.keep_last, keep_best=keep.keep_best
+            )
+        )
+    plain = to_dict(config)
+    info = RunInfo(
+        run=config.run.name,
+        node=config.distributed.node_id or "node-0",
+        project=config.logging.project,
+        folder=run.path,
+        config=plain,
+        resumed_from=counters.position if resumed else None,
+        history=log.history,
+    )
+    running = build_hooks([*config.logging.hooks, *hooks], info)
+    tools = Tools(
+        data=data,
+        log=log,
+        hooks=running,
+        bar=bar,
+        writer=writer,
+        timebox=timebox,
+        interrupt=interrupt,
+        run_id=run.run_id,
+    )
+    loop = Loop(session, tools, state, counters)
+    log.event("train_start", counters.position, device=str(session.device))
+    status: Status = "failed"
+    error: str | None = None
+    try:
+        with bar:
+            loop.run()
+        status = "interrupted" if interrupt else "completed"
+        if status == "completed":
+            run.finish(loop.counters.position)
+    except BaseException as failure:
+        error = f"{type(failure).__name__}: {failure}"
+        raise
+    finally:
+        summary = _tell(loop, log, status, error, plain, run.path)
+        running.close(to_plain(summary), error)
+    return TrainResult(
+        steps=summary.steps,
+        samples=summary.samples,
+        tokens=summary.tokens,
+        loss=_last(summary.loss),
+        validation_loss=_last(summary.validation_loss),
+        bits_per_byte=loop.evaluation.bits_per_byte if loop.evaluation else None,
+        exit_code=interrupt.exit_code or 0,
+        run_directory=run.path,
+        summary=summary,
+    )
+
+
+def _resume(
+    run: RunDirectory, data: Data, session: Session, chosen: Path | None
+) -> Resumed | None:
+    """Find and load what to go on from, and set everything to where it was."""
+    if not run.resumed and chosen is None:
+        return None
+    found = resume_checkpoint(run.checkpoints, session.initial, run.run_id, chosen)
+    if found is None:
+        logger.info("%s holds no checkpoint yet, the run starts anew", run.path)
+        return None
+    values = found.snapshot.values
+    if values["fingerprint"] != data.fingerprint:
+        raise CheckpointError(
+            f"{found.path}: the data has fingerprint {data.fingerprint}, the run began"
+            f" with {values['fingerprint']}; put it back, or begin another run"
+        )
+    data.load_state_dict(values["data"])
+    restored = generators.restore(values["generators"], found.snapshot.tensors)
+    for note in (*found.notes, *restored.notes):
+        logger.warning("%s", note)
+    for reason in (*found.snapshot.reasons, *restored.reasons):
+        logger.warning("not exact: %s", reason)
+    logger.info("resumed from %s", found.path)
+    return found
+
+
+def _open_log(config: Config, run: RunDirectory, position: int) -> MetricLog:
+    path = Path(config.logging.json_file or run.path / "metrics.jsonl")
+    last_step = None if config.run.max_minutes is not None else config.run.max_steps
+    every = config.logging.every_steps
+    if run.resumed and path.exists():
+        return resume_log(path, position, every=every, last_step=last_step)
+    # The folder is this run's own by now; a file elsewhere may be another run's.
+    own = path.parent == run.path
+    return start_log(path, every=every, last_step=last_step, overwrite=own)
+
+
+def _tell(
+    loop: Loop,
+    log: MetricLog,
+    status: Status,
+    error: str | None,
+    config: dict[str, Any],
+    folder: Path,
+) -> RunSummary:
+    """Write the summary of the run, whatever became of it."""
+    counters, reading = loop.counters, loop.reading
+    summary = summarize(
+        log,
+        status=status,
+        steps=counters.position,
+        samples=counters.samples,
+        tokens=counters.tokens,
+        skipped_steps=reading.skipped if reading else 0,
+        wall_seconds=counters.wall_seconds,
+        run=loop.config.run.name,
+        node=loop.config.distributed.node_id or "node-0",
+        device=str(loop.session.device),
+        precision=loop.session.arithmetic.name,
+        config=config,
+        error=error,
+    )
+    log.event("train_end", counters.position, status=status)
+    write_summary(folder, summary)
+    for line in closing_lines(summary):
+        logger.info("%s", line)
+    return summary
