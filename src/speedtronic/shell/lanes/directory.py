@@ -93,9 +93,9 @@ class DirectoryLane:
         self._where = f"lane dir:{root}"
         self._root = Path(os.path.realpath(root))
         self._keep = keep
-        with translated(self._where), opened(self._root, ".") as [top]:
+        with translated(self._where):
             try:
-                with top.reading("lane.json") as file:
+                with opened(self._root, ".") as [top], top.reading("lane.json") as file:
                     found = json.loads(b"".join(_blocks(file)))
             except FileNotFoundError:
                 raise Unavailable(

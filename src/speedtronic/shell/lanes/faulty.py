@@ -208,7 +208,9 @@ class FaultyLane:
                 send()
         return revision
 
-    def _next(self, operation: str, send: Callable[[], object]) -> tuple[int, Fault | None]:
+    def _next(
+        self, operation: str, send: Callable[[], object]
+    ) -> tuple[int, Fault | None]:
         """Number the call, carry out what is due, and fail if it is to fail."""
         with self._lock:
             number = self.calls
