@@ -1,27 +1,35 @@
 """What this machine can do for a run, and how to mend what it cannot.
 
-Each finding stands alone: one that fails never hides the next.
+Each finding stands alone: one that fails never hides the next. Even torch is imported
+only inside, since an installation of it that is broken is a finding, too.
 """
 
+import importlib
 import importlib.metadata
 import os
 import platform
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import attrs
-import torch
 
 from speedtronic import __version__
 from speedtronic.errors import DeviceError
 from speedtronic.pure.config import Precision
-from speedtronic.shell.device import ARITHMETIC, available_devices, choose_arithmetic
+from speedtronic.shell.paths import why_not_writable
 
 State = Literal["ok", "note", "bad"]  # fine, worth knowing, must be mended
-_REQUIRED = ("attrs", "cattrs", "numpy", "safetensors", "huggingface_hub", "PyYAML")
+_REQUIRED = (
+    "torch",
+    "attrs",
+    "cattrs",
+    "numpy",
+    "safetensors",
+    "huggingface_hub",
+    "PyYAML",
+)
 _EXTRAS = {  # package -> what it is for
     "tokenizers": "tokenizer.json files",
     "transformers": "models of transformers, and trying an export",
@@ -31,6 +39,7 @@ _EXTRAS = {  # package -> what it is for
     "wandb": "logging.hooks: [wandb]",
     "trackio": "logging.hooks: [trackio]",
 }
+_OLDEST_TORCH = (2, 13)
 _LITTLE_DISK_BYTES = 2 << 30
 
 
@@ -50,25 +59,21 @@ def examine(output_dir: str) -> list[Finding]:
     Args:
         output_dir: where runs would be written.
     """
-    parts: list[Callable[[], Iterator[Finding]]] = [
-        versions,
-        devices,
-        precisions,
-        compiler,
-        threads,
-        lambda: folder(Path(output_dir)),
-        extras,
-    ]
+    parts: list[Callable[[], Iterator[Finding]]] = [versions]
+    if _import_error("torch") is None:
+        parts += [devices, precisions, compiler, threads]
+    parts += [lambda: folder(Path(output_dir)), extras]
     return [finding for part in parts for finding in part()]
 
 
 def versions() -> Iterator[Finding]:
     """Python, this package and what it is built on."""
     python = f"Python {platform.python_version()} on {platform.machine()}"
+    torch_version = _version("torch") or "missing"
     yield Finding(
         name="versions",
         state="ok",
-        told=f"Speedtronic {__version__}, torch {torch.__version__}, {python}",
+        told=f"Speedtronic {__version__}, torch {torch_version}, {python}",
     )
     missing = [name for name in _REQUIRED if _version(name) is None]
     if missing:
@@ -78,18 +83,28 @@ def versions() -> Iterator[Finding]:
             told=f"not installed: {', '.join(missing)}",
             remedy=f"pip install {' '.join(missing)}",
         )
-    release = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if release < (2, 13):
+    if (why := _import_error("torch")) is not None:
         yield Finding(
             name="torch",
             state="bad",
-            told=f"torch {torch.__version__} is too old, 2.13 or later is needed",
+            told=f"cannot be imported: {why}",
+            remedy="install torch again, see pytorch.org/get-started",
+        )
+    elif tuple(map(int, torch_version.split(".")[:2])) < _OLDEST_TORCH:
+        yield Finding(
+            name="torch",
+            state="bad",
+            told=f"torch {torch_version} is too old, 2.13 or later is needed",
             remedy="pip install --upgrade torch",
         )
 
 
 def devices() -> Iterator[Finding]:
     """What ``run.device`` may be."""
+    import torch
+
+    from speedtronic.shell.device import available_devices
+
     found = available_devices()
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     told = ", ".join(found) + (f" ({', '.join(names)})" if names else "")
@@ -105,25 +120,34 @@ def devices() -> Iterator[Finding]:
 
 def precisions() -> Iterator[Finding]:
     """What ``precision.mode`` may be on each kind of device."""
+    import torch
+
+    from speedtronic.shell.device import (
+        ARITHMETIC,
+        available_devices,
+        choose_arithmetic,
+    )
+
+    def refusal(mode: str, device: torch.device) -> str | None:
+        try:
+            choose_arithmetic(Precision(mode=mode), device)
+        except DeviceError as error:
+            return str(error)
+        return None
+
     for name in available_devices():
         if ":" in name:
             continue
-        refused = {mode: _refusal(mode, torch.device(name)) for mode in ARITHMETIC}
+        refused = {mode: refusal(mode, torch.device(name)) for mode in ARITHMETIC}
         works = [mode for mode, why in refused.items() if why is None]
         told = [f"{name} runs {', '.join(works)}", *filter(None, refused.values())]
         yield Finding(name="precision", state="ok", told="; ".join(told))
 
 
-def _refusal(mode: str, device: torch.device) -> str | None:
-    try:
-        choose_arithmetic(Precision(mode=mode), device)
-    except DeviceError as error:
-        return str(error)
-    return None
-
-
 def compiler() -> Iterator[Finding]:
     """Whether `torch.compile` can build anything at all."""
+    import torch
+
     try:
         step = torch.compile(lambda x: torch.sin(x) * 2, fullgraph=True)
         step(torch.ones(8))
@@ -141,6 +165,8 @@ def compiler() -> Iterator[Finding]:
 
 def threads() -> Iterator[Finding]:
     """CPU threads against the cores that this process may use."""
+    import torch
+
     used = torch.get_num_threads()
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
@@ -157,18 +183,15 @@ def threads() -> Iterator[Finding]:
 
 def folder(path: Path) -> Iterator[Finding]:
     """Whether runs can be written, and how much room there is."""
-    there = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-    try:
-        with tempfile.NamedTemporaryFile(dir=there):
-            pass
-    except OSError as error:
+    if (why := why_not_writable(path)) is not None:
         yield Finding(
             name="folder",
             state="bad",
-            told=f"{there} cannot be written: {error.strerror}",
+            told=why,
             remedy="set run.output_dir to a folder of yours",
         )
         return
+    there = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
     free = shutil.disk_usage(there).free
     little = free < _LITTLE_DISK_BYTES
     yield Finding(
@@ -198,6 +221,14 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _import_error(module: str) -> str | None:
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a broken binary raises what it likes
+        return _first_line(error)
+    return None
 
 
 def _first_line(error: BaseException) -> str:

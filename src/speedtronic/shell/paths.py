@@ -1,5 +1,6 @@
-"""Where a run and the token stores beside it live, from the config alone."""
+"""Where a run and the token stores beside it live, and whether that can be written."""
 
+import tempfile
 from pathlib import Path
 
 from speedtronic.pure.config import Config
@@ -21,3 +22,22 @@ def token_folder(config: Config) -> Path:
     'runs/.tokens'
     """
     return Path(config.data.cache_dir or Path(config.run.output_dir) / ".tokens")
+
+
+def why_not_writable(path: Path) -> str | None:
+    """Why a folder cannot be made or written to; None if it can.
+
+    Nothing is left behind, not even the folder.
+
+    >>> why_not_writable(Path("."))
+    >>> why_not_writable(Path("/dev/null/runs"))
+    '/dev/null is not a folder'
+    """
+    there = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    try:
+        with tempfile.NamedTemporaryFile(dir=there):
+            return None
+    except OSError as error:
+        return f"{there} cannot be written: {error.strerror or error}"

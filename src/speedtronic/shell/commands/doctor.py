@@ -20,7 +20,6 @@ def run(options: Options) -> int:
 
     from speedtronic.errors import ConfigError
     from speedtronic.pure.config import Config
-    from speedtronic.shell.check import check
     from speedtronic.shell.config import load_config
     from speedtronic.shell.console import answer, complain, say
     from speedtronic.shell.doctor import examine
@@ -29,10 +28,13 @@ def run(options: Options) -> int:
     if options.config is not None:
         try:
             config = load_config(options.config)
-            problems = check(config)
         except ConfigError as error:
             problems = error.problems
     findings = examine(config.run.output_dir)
+    if options.config is not None and not problems:
+        from speedtronic.shell.check import check
+
+        problems = check(config)
     bad = any(finding.state == "bad" for finding in findings)
     code = 2 if problems else int(bad)
     if options.json:

@@ -1,0 +1,144 @@
+"""The report about a machine."""
+
+import importlib.metadata
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from speedtronic.__main__ import main
+from speedtronic.shell import doctor
+from speedtronic.shell.doctor import Finding
+
+
+def by_name(findings: Iterator[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+def test_this_machine_can_train() -> None:
+    """The machine that runs the tests has all that is needed."""
+    told = [*doctor.versions(), *doctor.devices(), *doctor.precisions()]
+
+    assert [] == [finding for finding in told if finding.state == "bad"]
+    assert "fp32" in by_name(doctor.precisions())["precision"].told
+
+
+def test_a_missing_package_is_bad_and_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remedy installs what is missing."""
+    version = importlib.metadata.version
+
+    def without(package: str) -> str:
+        if package == "safetensors":
+            raise importlib.metadata.PackageNotFoundError(package)
+        return version(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", without)
+    finding = by_name(doctor.versions())["packages"]
+
+    assert ("bad", "pip install safetensors") == (finding.state, finding.remedy)
+
+
+def test_an_old_torch_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told before it fails somewhere inside."""
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "2.9.1+cpu")
+
+    assert "bad" == by_name(doctor.versions())["torch"].state
+
+
+def test_a_torch_that_cannot_be_imported_is_bad(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The other findings are told all the same."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    findings = doctor.examine(str(tmp_path))
+
+    assert "bad" == {f.name: f for f in findings}["torch"].state
+    assert {"versions", "folder", "extras"} <= {f.name for f in findings}
+
+
+def test_a_broken_compiler_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training works without one."""
+
+    def broken(*_: object, **__: object) -> object:
+        raise RuntimeError("no C++ compiler\nlong trace")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    (finding,) = doctor.compiler()
+
+    assert "note" == finding.state
+    assert finding.told.endswith("RuntimeError: no C++ compiler")
+    assert "g++" in finding.remedy
+
+
+def test_too_many_threads_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remedy is the field that mends it."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 10_000)
+    (finding,) = doctor.threads()
+
+    assert "note" == finding.state
+    assert finding.remedy.startswith("set run.threads: ")
+
+
+def test_a_folder_that_cannot_be_written_is_bad(tmp_path: Path) -> None:
+    """The nearest existing folder above decides."""
+    (tmp_path / "file").touch()
+    bad = by_name(doctor.folder(tmp_path / "file" / "runs"))["folder"]
+    good = by_name(doctor.folder(tmp_path / "new" / "runs"))["folder"]
+
+    assert ("bad", True) == (bad.state, good.state != "bad")
+    assert [tmp_path / "file"] == list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first checkpoint fails."""
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+
+    assert "note" == by_name(doctor.folder(tmp_path))["folder"].state
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the finding that takes seconds."""
+    monkeypatch.setattr(doctor, "compiler", lambda: iter(()))
+
+
+def test_the_command_prints_every_finding(
+    quick: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As lines, and as one JSON object."""
+    assert 0 == main(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("ok    versions: Speedtronic ") for line in lines)
+
+    assert 0 == main(["doctor", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is True and told["problems"] == []
+    assert {"versions", "devices", "threads"} <= {f["name"] for f in told["findings"]}
+
+
+def test_the_command_checks_a_config_too(
+    quick: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The machine is still told about; the code says that the input is wrong."""
+    path = tmp_path / "c.yaml"
+    path.write_text("seed: x")
+
+    assert 2 == main(["doctor", "--config", str(path), "--json"])
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert ["run.seed: expected an integer, found the text 'x'"] == told["problems"]
+    assert told["findings"]
+
+
+def test_a_machine_to_be_mended_is_code_1(
+    quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script can tell."""
+    bad = Finding(name="torch", state="bad", told="too old")
+    monkeypatch.setattr(doctor, "versions", lambda: iter([bad]))
+
+    assert 1 == main(["doctor"])
