@@ -17,8 +17,9 @@ from typing import Any
 
 import attrs
 
-from speedtronic.errors import ConfigError, DataError
+from speedtronic.errors import ConfigError, DataError, UserError
 from speedtronic.pure.config import Data
+from speedtronic.shell.factory import failure, resolve
 
 _HELD_OUT = ("validation", "valid", "dev", "test")
 
@@ -39,9 +40,7 @@ def open_dataset(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
         ConfigError: its factory cannot be found or called.
     """
     if ":" in name and not Path(name).exists():
-        from speedtronic.shell.factory import resolve
-
-        made = resolve(name, "data.dataset")(**kwargs)
+        made = call_factory(name, "data.dataset", kwargs)
         parts = made if isinstance(made, tuple) and len(made) == 2 else (made,)
         looked = [_look(part, name, data) for part in parts]
         return Opened(
@@ -52,6 +51,22 @@ def open_dataset(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
             f"data.dataset: expected package.module:factory, found {name!r}"
         )
     return _open_library(name, kwargs, data)
+
+
+def call_factory(spec: str, what: str, kwargs: Mapping[str, Any]) -> Any:
+    """What the factory of a config makes.
+
+    Raises:
+        ConfigError: it cannot be found.
+        DataError: it fails.
+    """
+    factory = resolve(spec, what)
+    try:
+        return factory(**kwargs)
+    except UserError:
+        raise
+    except Exception as error:
+        raise DataError(f"{what}: {spec!r} failed: {failure(error)}") from error
 
 
 def is_indexed(samples: Any) -> bool:

@@ -12,7 +12,6 @@ Documents without any text are skipped. Plain, ``.gz`` and ``.zst`` files are re
 """
 
 import codecs
-import difflib
 import json
 import zlib
 from collections.abc import Iterator, Mapping

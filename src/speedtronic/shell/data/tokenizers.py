@@ -29,6 +29,8 @@ import numpy as np
 
 from speedtronic.errors import DataError
 from speedtronic.pure.config import Data
+from speedtronic.shell.data.datasets import call_factory
+from speedtronic.shell.factory import failure
 
 MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]")
 _PROBE = "The quick brown fox, 0123;\n\t caf\xe9 </s> \u4e2d\u6587 \U0001f600"
@@ -187,9 +189,7 @@ def build_tokenizer(data: Data) -> Tokenizer:
     if name == "bytes":
         return ByteTokenizer(_mark_of(mark, (), lambda _: None))
     if ":" in name:
-        from speedtronic.shell.factory import resolve
-
-        made = resolve(name, "data.tokenizer")(**data.tokenizer_kwargs)
+        made = call_factory(name, "data.tokenizer", data.tokenizer_kwargs)
         library = getattr(made, "backend_tokenizer", made)
         if type(library).__module__.split(".")[0] == "tokenizers":
             return LibraryTokenizer(library, mark, data.special_tokens_in_text)
@@ -250,8 +250,13 @@ def _vocabulary(made: Any, spec: str) -> int:
 
 
 def _encode(made: Any, text: str, spec: str, vocab_size: int) -> list[int]:
-    found = made.encode(text)
-    ids = [int(token) for token in getattr(found, "ids", found)]
+    try:
+        found = made.encode(text)
+        ids = [int(token) for token in getattr(found, "ids", found)]
+    except Exception as error:
+        raise DataError(
+            f"data.tokenizer {spec!r} failed at {text[:40]!r}: {failure(error)}"
+        ) from error
     wrong = next((token for token in ids if not 0 <= token < vocab_size), None)
     if wrong is not None:
         raise DataError(
@@ -269,6 +274,4 @@ def _work(spec: str, kwargs: str, vocab_size: int, text: bytes) -> Array:
 @cache
 def _made_once(spec: str, kwargs: str) -> Any:
     """The tokenizer of a worker process, made at its first text."""
-    from speedtronic.shell.factory import resolve
-
-    return resolve(spec, "data.tokenizer")(**json.loads(kwargs))
+    return call_factory(spec, "data.tokenizer", json.loads(kwargs))
