@@ -254,9 +254,8 @@ def record_pieces(
 
 def _field(record: Mapping[str, Any], name: str, where: str) -> bytes:
     if name not in record:
-        near = difflib.get_close_matches(name, record, 1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
-        raise DataError(f"{where}: no field {name!r}; it has {', '.join(record)}{hint}")
+        has = f"it has {', '.join(record)}{nearest(name, record)}"
+        raise DataError(f"{where}: no field {name!r}; {has}")
     value = record[name]
     if not isinstance(value, str):
         found = type(value).__name__
