@@ -1,93 +1,103 @@
-"""A lane behind a bad network: every fault that a request can meet.
+"""The real lane, watched, and the faults that a schedule puts before it.
 
-The lane itself is the real one. A fault decides what becomes of a request and of its
-answer; `late` holds requests whose sender gave up on them and which still arrive.
+Every node reaches the lane through a faulty one of its own, so one node can be cut
+off while others are not, and a request that its sender gave up on can arrive later.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from speedtronic.errors import Conflict, LaneError, Missing, Unavailable
-from speedtronic.shell.lanes.base import ANY, Parent
+from speedtronic.shell.lanes.base import Blob, Lane, Parent
+from speedtronic.shell.lanes.faulty import (
+    Fail,
+    Fault,
+    FaultyLane,
+    Flip,
+    Late,
+    Stale,
+    Twice,
+    faulty,
+)
 
 Tree = dict[str, bytes]
-Observe = Callable[[Tree, Tree, str], None]
-MOST_LATE = 5
-FAULTS = ("lost", "error", "late", "twice")
-
-
-@frozen
-class Request:
-    """A commit on its way."""
-
-    adds: Mapping[str, bytes]
-    deletes: Collection[str]
-    parent: Parent
-    who: str
+ON_READS: tuple[Fault, ...] = (Fail(), Stale(1), Stale(2), Flip())
+ON_COMMITS: tuple[Fault, ...] = (Fail(), Fail(applied=True), Late(3), Late(9), Twice())
 
 
 @define
-class Network:
-    """The lane, what is on its way to it, and who watches."""
+class Watched:
+    """A lane that shows every commit to an observer at the moment it is applied."""
 
-    lane: Any
-    observe: Observe
-    revisions: list[str | None] = field(factory=lambda: [None])
-    late: list[Request] = field(factory=list)
+    lane: Lane
+    observe: Callable[[Tree, Tree, str], None]
     tree: Tree = field(factory=dict)
 
-    def apply(self, request: Request) -> str:
-        """The server's side: the commit, seen by the observer the moment it is done."""
-        revision: str = self.lane.commit(
-            request.adds,
-            request.deletes,
-            parent=request.parent,
-            message=request.who,
-        )
-        if revision != self.revisions[-1]:
-            before, self.tree = self.tree, dict(self.tree)
-            for name in request.deletes:
-                del self.tree[name]
-            self.tree.update(request.adds)
-            self.revisions.append(revision)
-            self.observe(before, self.tree, request.who)
+    def head(self) -> str | None:
+        """See `Lane`."""
+        return self.lane.head()
+
+    def names(self, prefix: str, revision: str) -> dict[str, int]:
+        """See `Lane`."""
+        return self.lane.names(prefix, revision)
+
+    def read(self, name: str, revision: str) -> bytes:
+        """See `Lane`."""
+        return self.lane.read(name, revision)
+
+    def fetch(self, name: str, revision: str, path: Path) -> str:
+        """See `Lane`."""
+        return self.lane.fetch(name, revision, path)
+
+    def commit(
+        self,
+        adds: Mapping[str, Blob],
+        deletes: Collection[str] = (),
+        *,
+        parent: Parent,
+        message: str = "",
+    ) -> str:
+        """See `Lane`."""
+        revision = self.lane.commit(adds, deletes, parent=parent, message=message)
+        before, after = self.tree, dict(self.tree)
+        for name in deletes:
+            del after[name]
+        after |= {name: self.lane.read(name, revision) for name in adds}
+        self.tree = after
+        self.observe(before, after, message)
         return revision
 
-    def commit(self, request: Request, fault: str) -> str:
-        """The client's side, where an answer may be missing or wrong."""
-        if fault == "error":
-            raise Unavailable("no answer")
-        if fault == "late":
-            self.late = [*self.late, request][-MOST_LATE:]
-            raise Unavailable("no answer")
-        revision = self.apply(request)
-        if fault == "lost":
-            raise Unavailable("no answer")
-        if fault == "twice":
-            self.late = [*self.late, request][-MOST_LATE:]
-        return revision
-
-    def deliver(self, which: int) -> None:
-        """One of the late requests arrives."""
-        if self.late:
-            request = self.late.pop(which % len(self.late))
-            try:
-                self.apply(request)
-            except (Conflict, Missing):
-                pass
-
-    def head(self, lag: int) -> str | None:
-        """The head, or an older one from a server that lags."""
-        if lag:
-            return self.revisions[max(0, len(self.revisions) - 1 - lag)]
-        head: str | None = self.lane.head()
-        return head
-
-    def squash(self) -> None:
-        """History is dropped: revisions before the head vanish under readers."""
-        self.lane.squash()
+    def drop_history(self) -> None:
+        """Older revisions vanish under whoever reads them; the content stays."""
+        for _ in range(3):
+            self.commit({"README.md": b"a run"}, parent=self.head())
 
 
-__all__ = ["ANY", "FAULTS", "LaneError", "Network", "Request"]
+@define
+class Link:
+    """One node's way to the lane, and what goes wrong there next."""
+
+    lane: FaultyLane
+    planned: dict[int, Fault]
+    cut_off: bool = False
+
+    @classmethod
+    def to(cls, lane: Lane) -> "Link":
+        """A way on which nothing goes wrong yet."""
+        planned: dict[int, Fault] = {}
+        link: Link
+
+        def schedule(call: int, _: str) -> Fault | None:
+            return Fail() if link.cut_off else planned.get(call)
+
+        link = cls(faulty(lane, schedule), planned)
+        return link
+
+    def plan(self, commit: bool, how: int) -> None:
+        """Perhaps let one of the next calls meet a fault; a third of them do."""
+        self.planned.clear()
+        if how % 3 == 0:
+            kinds = ON_COMMITS if commit else ON_READS
+            call = 0 if commit else how // 3 % 3
+            self.planned[self.lane.calls + call] = kinds[how // 9 % len(kinds)]

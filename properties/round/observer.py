@@ -9,9 +9,9 @@ everything is bounded.
 from collections import Counter
 
 from attrs import define, field
-
 from properties.round.integers import FIRST, once, outer, tokens
 from properties.round.process import Process, digest, read_delta
+
 from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round import names
 from speedtronic.pure.round.chain import breaks
@@ -35,6 +35,7 @@ class Observer:
 
     data_once: bool  # whether no batch may be counted twice
     keep_rounds: int | None
+    foreign: bool = False  # whether somebody brings another run
     rounds: dict[int, tuple[int, str]] = field(factory=dict)  # weights, round id
     counted: set[str] = field(factory=set)
     served: Counter[str] = field(factory=Counter)
@@ -141,6 +142,8 @@ class Observer:
         process.lost.clear()
         if len(process.queue) + len(process.inbox) > MOST_IN_FLIGHT:
             raise Violation("unbounded", f"{process.node}: {process.queue}")
+        if process.halted and not self.foreign:
+            raise Violation("halted", f"{process.node}: {process.ends}")
         worker = process.worker
         if worker is None or not worker.record.joined:
             return

@@ -6,15 +6,15 @@ others wait in ``queue`` until the schedule performs them, and their answers wai
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
 import attrs
 from attrs import define, field, frozen
-
 from properties.round.integers import Vectors, outer
-from properties.round.network import ANY, LaneError, Network, Request
-from speedtronic.errors import Corrupt, Missing
+
+from speedtronic.errors import Corrupt, LaneError, Missing
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round import header as headers
 from speedtronic.pure.round import manifest as manifests
@@ -23,7 +23,9 @@ from speedtronic.pure.round.admit import Broken, Candidate, Facts
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.master import Master
 from speedtronic.pure.round.worker import Worker
+from speedtronic.shell.lanes.base import ANY, Blob, Copy, Lane
 
+parse = lru_cache(1 << 12)(manifests.parse)  # readers see the same bytes often
 Machine = Callable[[Any, e.Event], tuple[Any, tuple[e.Effect, ...]]]
 
 
@@ -71,7 +73,7 @@ class Process:
 
     node: str
     life: str
-    network: Network
+    lane: Lane
     machines: Machines
     codec: str
     worker: Worker | None
@@ -84,7 +86,7 @@ class Process:
     inbox: list[tuple[str, e.Event]] = field(factory=list)
     files: dict[str, bytes] = field(factory=dict)
     remembered: str | None = None
-    cut_off: bool = False  # partitioned from the lane
+    objects: bool = False  # its leader refuses deltas now and then
     lost: list[tuple[str, int]] = field(factory=list)  # given up by a rule, and why
     told: list[str] = field(factory=list)
     ends: list[str] = field(factory=list)
@@ -131,16 +133,19 @@ class Process:
             machine, event = self.inbox.pop(which % len(self.inbox))
             self.tell(machine, attrs.evolve(event, now_s=self.now_s))
 
-    def perform(self, which: int, fault: str, choice: int) -> None:
-        """Do one of the waiting effects, with a fault, and keep its answer."""
+    def perform(self, which: int, choice: int, faults: bool) -> None:
+        """Do one of the waiting effects and keep its answer.
+
+        Args:
+            which: of those that wait.
+            choice: decides whatever has to be decided, of faults too.
+            faults: whether there are any.
+        """
         if not self.queue:
             return
         machine, effect, held = self.queue.pop(which % len(self.queue))
-        lane_calls = (e.Look, e.Fetch, e.Upload, e.Inspect, e.Fold, e.Publish)
         try:
-            if self.cut_off and isinstance(effect, lane_calls):
-                raise LaneError("cut off")
-            event = self._do(effect, held, fault, choice)
+            event = self._do(effect, held, choice if faults else 0)
         except LaneError as error:
             event = e.Failed(self.now_s, effect, str(error))
         if event is not None:
@@ -197,56 +202,49 @@ class Process:
 
     # -------------------------------------------------------------- effects
 
-    def _do(
-        self, effect: e.Effect, held: Any, fault: str, choice: int
-    ) -> e.Event | None:
-        now_s, network = self.now_s, self.network
+    def _do(self, effect: e.Effect, held: Any, choice: int) -> e.Event | None:
+        now_s = self.now_s
         match effect:
             case e.Look():
-                return e.Looked(now_s, self._view(fault, choice))
+                return e.Looked(now_s, self._view())
             case e.Fetch():
-                return self._fetch(effect, fault)
+                return self._fetch(effect)
             case e.Upload():
                 payload = self.vectors.payload
                 if digest(payload) != effect.header.payload:
                     raise LaneError("its file is gone")  # given up in the meantime
                 data = delta_file(effect.header, payload)
                 adds = {effect.header.name.path: data}
-                network.commit(Request(adds, (), ANY, self.life), fault)
+                self.lane.commit(adds, parent=ANY, message=self.life)
                 return e.Uploaded(now_s)
             case e.Cut():
-                if fault == "error":
+                if choice % 11 == 10:
                     return e.Failed(now_s, effect, "no room")
                 payload = held.payload
                 finite = not (held.bad and choice % 2)  # some nodes do not look
                 return e.CutDone(now_s, digest(payload), len(payload), finite)
             case e.Persist():
-                if fault == "error":
+                if choice % 11 == 10:
                     return e.Failed(now_s, effect, "no room")
                 self.save(effect.record, held)
                 return e.Persisted(now_s)
             case e.Inspect():
-                return self._inspect(effect, fault, choice)
+                return self._inspect(effect, choice)
             case e.Fold():
-                return self._fold(effect, fault)
+                return self._fold(effect)
             case e.Publish():
-                self._publish(effect, fault)
+                self._publish(effect)
                 return e.Published(now_s)
         raise AssertionError(effect)
 
-    def _view(self, fault: str, choice: int) -> e.View:
-        if fault == "error":
-            raise LaneError("no answer")
-        revision = self.network.head(1 + choice % 2 if fault == "late" else 0)
+    def _view(self) -> e.View:
+        revision = self.lane.head()
         if revision is None:
             return e.View(revision=None, manifest=None)
-        lane = self.network.lane
-        listing = lane.names("", revision)
+        listing = self.lane.names("", revision)
         manifest = None
         if names.MANIFEST in listing:
-            if fault == "twice":
-                raise Corrupt("manifest.json: other bytes than listed")
-            manifest = manifests.parse(lane.read(names.MANIFEST, revision))
+            manifest = parse(self.lane.read(names.MANIFEST, revision))
         return e.View(
             revision=revision,
             manifest=manifest,
@@ -257,30 +255,28 @@ class Process:
             kept=tuple(n for n in listing if n.startswith(names.ROUNDS)),
         )
 
-    def _checked(self, wanted: File, revision: str, fault: str) -> int:
-        data = self.network.lane.read(wanted.name, revision)
-        if fault in ("error", "twice") or file(wanted.name, int(data))[0] != wanted:
+    def _checked(self, wanted: File, revision: str) -> int:
+        data = self.lane.read(wanted.name, revision)
+        if sha256(data).hexdigest() != wanted.sha256:
             raise Corrupt(f"{wanted.name}: other bytes than the manifest says")
         self.files[wanted.sha256] = data
         return int(data)
 
-    def _fetch(self, effect: e.Fetch, fault: str) -> e.Event:
+    def _fetch(self, effect: e.Fetch) -> e.Event:
         if effect.weights:
-            self._checked(effect.weights, effect.revision, fault)
+            self._checked(effect.weights, effect.revision)
         found = [
-            read_delta(self.network.lane.read(name.path, effect.revision))[0].cursor
+            read_delta(self.lane.read(name.path, effect.revision))[0].cursor
             for name in effect.headers
         ]
         return e.Fetched(self.now_s, tuple(found))
 
-    def _inspect(self, effect: e.Inspect, fault: str, choice: int) -> e.Event:
-        if fault == "error":
-            raise LaneError("no answer")
+    def _inspect(self, effect: e.Inspect, choice: int) -> e.Event:
         candidates: list[Candidate] = []
         broken: list[Broken] = []
         for name in effect.names:
             try:
-                data = self.network.lane.read(name.path, effect.revision)
+                data = self.lane.read(name.path, effect.revision)
             except Missing:
                 continue
             try:
@@ -288,7 +284,7 @@ class Process:
             except Corrupt as error:
                 broken.append(Broken(name, str(error)))
                 continue
-            objects = fault == "lost" and choice % 3 == 0
+            objects = self.objects and choice % 3 == 1
             facts = Facts(
                 payload=digest(payload),
                 payload_bytes=len(payload),
@@ -298,11 +294,10 @@ class Process:
             candidates.append(Candidate(name=name, header=header, facts=facts))
         return e.Inspected(self.now_s, tuple(candidates), tuple(broken))
 
-    def _fold(self, effect: e.Fold, fault: str) -> e.Event:
-        manifest, revision = effect.manifest, effect.revision
-        weights = self._checked(manifest.weights, revision, fault)
-        momentum = self._checked(manifest.momentum, revision, "")
-        lane = self.network.lane
+    def _fold(self, effect: e.Fold) -> e.Event:
+        manifest, revision, lane = effect.manifest, effect.revision, self.lane
+        weights = self._checked(manifest.weights, revision)
+        momentum = self._checked(manifest.momentum, revision)
         deltas = [
             int(read_delta(lane.read(c.name.path, revision))[1])
             for c in effect.accepted
@@ -313,17 +308,11 @@ class Process:
             self.files[info.sha256] = data
         return e.Folded(self.now_s, made[0][0], made[1][0])
 
-    def _publish(self, effect: e.Publish, fault: str) -> None:
+    def _publish(self, effect: e.Publish) -> None:
         manifest: Manifest = effect.manifest
-        adds = {names.MANIFEST: manifests.encode(manifest)}
+        adds: dict[str, Blob] = dict.fromkeys(effect.names, manifests.encode(manifest))
         if effect.fresh:
             for info in (manifest.weights, manifest.momentum):
                 adds[info.name] = self.files[info.sha256]
-        for source, target in effect.copies:
-            data = adds.get(source)
-            if data is None:
-                assert effect.parent is not None
-                data = self.network.lane.read(source, effect.parent)
-            adds[target] = data
-        request = Request(adds, effect.deletes, effect.parent, self.life)
-        self.network.commit(request, fault)
+        adds |= {new: Copy(old) for old, new in effect.copies}
+        self.lane.commit(adds, effect.deletes, parent=effect.parent, message=self.life)

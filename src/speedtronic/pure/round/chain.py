@@ -1,7 +1,8 @@
 """Which manifest may follow which: making the next one, and checking the chain.
 
-`genesis`, `taken_over` and `decided` are the only ways in which manifests come to be. `breaks` says in words why one manifest cannot stand after another; a
-reader who walks a run with it has checked every decision but the arithmetic.
+`genesis`, `taken_over` and `decided` are the only ways in which manifests come to be.
+`breaks` says in words why one manifest cannot stand after another; a reader who walks
+a run with it has checked every decision but the arithmetic.
 """
 
 from typing import Any
@@ -167,6 +168,49 @@ def round_breaks(old: Manifest, new: Manifest) -> str:
         return f"{where}: expected round id {wanted}, found {new.round_id}"
     if new.recent != _recent(old, wanted):
         return f"{where}: the recent rounds are not those before it"
+    return ""
+
+
+def differs(
+    manifest: Manifest,
+    *,
+    lineage: str,
+    run: str | None,
+    serial: int,
+    manifest_id: str | None,
+    round: int,
+    round_id: str | None,
+) -> str:
+    """Why a manifest is of another history than what a node knows; empty if it fits.
+
+    Somebody restored or rewrote the lane, or it is another run's. Going on would mix
+    two histories, so a node that finds this stops and names both.
+
+    Args:
+        manifest: as the lane has it now.
+        lineage: of the node's config.
+        run: the run that it belongs to, None before it has seen one.
+        serial: of the newest manifest that it knows, -1 for none.
+        manifest_id: the id of that manifest.
+        round: its round.
+        round_id: the id of that round.
+    """
+    if manifest.lineage != lineage:
+        return (
+            f"the lane holds a run of lineage {manifest.lineage}, this node's config "
+            f"is lineage {lineage}"
+        )
+    if run not in (None, manifest.run):
+        return f"the lane holds run {manifest.run}, this node belongs to {run}"
+    if manifest.serial < serial or round_id is None:
+        return ""
+    if manifest.serial == serial and manifest.id != manifest_id:
+        return f"serial {serial} was {manifest_id}, now it is {manifest.id}"
+    if manifest.round < round:
+        return f"the run went back from round {round} to round {manifest.round}"
+    found = manifest.recent_id(round)
+    if found not in (None, round_id):
+        return f"round {round} was {round_id}, now it is {found}"
     return ""
 
 

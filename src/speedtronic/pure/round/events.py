@@ -32,7 +32,7 @@ import attrs
 from speedtronic.pure.round.admit import Broken, Candidate
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
-from speedtronic.pure.round.names import DeltaName
+from speedtronic.pure.round.names import MANIFEST, DeltaName
 from speedtronic.pure.round.settle import Action, Record
 
 
@@ -133,12 +133,14 @@ class Fold:
 class Publish:
     """Commit a manifest, and what belongs to it, on exactly this parent.
 
-    The new weights and momentum are part of it when ``fresh``. ``copies`` are files
-    of the parent, or of this commit, that appear under a second name.
+    The manifest is written under each of ``names``. The new weights and momentum are
+    part of the commit when ``fresh``. ``copies`` are files of the parent that appear
+    under a second name.
     """
 
     parent: str | None
     manifest: Manifest
+    names: tuple[str, ...] = (MANIFEST,)
     fresh: bool = False
     copies: tuple[tuple[str, str], ...] = ()
     deletes: tuple[str, ...] = ()

@@ -46,8 +46,8 @@ def decode(data: bytes, what: str, max_bytes: int) -> Any:
 
     Raises:
         Corrupt: too large, not UTF-8, not JSON, too deep, a repeated key, a number
-            that is not finite, or not in the one encoding of `encode`. The last rule
-            makes the hash of a value and the hash of its file the same thing.
+            that is not finite, or not in the one encoding of `encode`, so that no
+            two files say the same thing.
 
     >>> decode(b'{"a":1}', "header", 100)
     {'a': 1}

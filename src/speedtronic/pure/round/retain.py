@@ -4,6 +4,9 @@ A round that counted keeps its manifest and its deltas under ``rounds/<round>/``
 ``keep`` rounds an anchor, a copy of weights and momentum, is kept with them, for
 replay has to start somewhere. A round leaves once an anchor that is ``keep`` rounds
 old makes it dispensable, so between ``keep`` and ``2 x keep`` rounds can be replayed.
+
+An anchor is written by the commit of the round after it, as a copy of what the lane
+holds at that moment, so it moves no bytes.
 """
 
 import attrs
@@ -22,8 +25,14 @@ from speedtronic.pure.round.names import (
 class Plan:
     """What the commit of a round does for replay."""
 
-    copies: tuple[tuple[str, str], ...] = ()  # (name, second name)
+    manifest: tuple[str, ...] = ()  # further names of the new manifest
+    copies: tuple[tuple[str, str], ...] = ()  # (name at the parent, new name)
     deletes: tuple[str, ...] = ()
+
+    @property
+    def adds(self) -> int:
+        """How many files it writes."""
+        return len(self.manifest) + len(self.copies)
 
 
 def plan(
@@ -43,31 +52,33 @@ def plan(
         listing: what lies under ``rounds/``.
         budget: most deletes; what is left goes with a later round.
 
-    >>> plan(round=2, accepted=(), keep=2, listing=(), budget=9).copies
-    (('manifest.json', 'rounds/2/manifest.json'),
-     ('model.safetensors', 'rounds/2/model.safetensors'),
+    >>> plan(round=2, accepted=(), keep=2, listing=(), budget=9).manifest
+    ('rounds/2/manifest.json',)
+    >>> plan(round=3, accepted=(), keep=2, listing=(), budget=9).copies
+    (('model.safetensors', 'rounds/2/model.safetensors'),
      ('outer.safetensors', 'rounds/2/outer.safetensors'))
     """
+    rounds = {name: r for name in listing if (r := kept_round(name)) is not None}
     if keep == 0:
-        return Plan(deletes=tuple(_ours(listing))[:budget])
-    copies = [(MANIFEST, kept(round, MANIFEST))]
-    copies += [(name.path, name.kept(round)) for name in accepted]
-    if round % keep == 0 if keep else round == 0:
-        copies += [(name, kept(round, name)) for name in (WEIGHTS, MOMENTUM)]
-    if keep is None:
-        return Plan(copies=tuple(copies))
-    anchors = [
-        r
-        for name, r in _ours(listing).items()
-        if name == kept(r, WEIGHTS) and r <= round - keep
-    ]
-    oldest = max(anchors, default=0)
-    old = [name for name, r in _ours(listing).items() if r < oldest]
+        return Plan(deletes=tuple(rounds)[:budget])
+    copies = [(name.path, name.kept(round)) for name in accepted]
+    before = round - 1
+    if before >= 0 and (before % keep == 0 if keep else before == 0):
+        copies += [(name, kept(before, name)) for name in (WEIGHTS, MOMENTUM)]
     # The oldest go first, so that what is left can always be replayed.
-    old.sort(key=lambda name: (kept_round(name) or 0, name))
-    return Plan(copies=tuple(copies), deletes=tuple(old[:budget]))
+    old = sorted(
+        (r, name) for name, r in rounds.items() if r < _oldest(rounds, round, keep)
+    )
+    return Plan(
+        manifest=(kept(round, MANIFEST),),
+        copies=tuple(copies),
+        deletes=tuple(name for _, name in old[:budget]),
+    )
 
 
-def _ours(listing: tuple[str, ...]) -> dict[str, int]:
-    rounds = {name: kept_round(name) for name in listing}
-    return {name: r for name, r in rounds.items() if r is not None}
+def _oldest(rounds: dict[str, int], round: int, keep: int | None) -> int:
+    """The newest anchor that is ``keep`` rounds old, where replay may start."""
+    if keep is None:
+        return 0
+    anchors = [r for name, r in rounds.items() if name == kept(r, WEIGHTS)]
+    return max((r for r in anchors if r <= round - keep), default=0)

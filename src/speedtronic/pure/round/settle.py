@@ -18,6 +18,7 @@ from speedtronic.errors import Corrupt
 from speedtronic.pure.round import header as headers
 from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round import plain
+from speedtronic.pure.round.chain import differs
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Manifest, Register
 
@@ -160,31 +161,16 @@ def undone(record: Record) -> Record:
 
 
 def fork(record: Record, manifest: Manifest) -> str:
-    """Why a manifest is of another history than the record; empty when it is not.
-
-    Somebody restored or rewrote the lane. Going on would mix two histories.
-    """
-    if manifest.lineage != record.lineage:
-        return (
-            f"the lane holds a run of lineage {manifest.lineage}, this node's config "
-            f"is lineage {record.lineage}"
-        )
-    if record.run is None:
-        return ""
-    if manifest.run != record.run:
-        return f"the lane holds run {manifest.run}, this node belongs to {record.run}"
-    if manifest.serial < record.serial or record.base_id is None:
-        return ""
-    if manifest.serial == record.serial and manifest.id != record.manifest_id:
-        return f"serial {manifest.serial} was {record.manifest_id}, now {manifest.id}"
-    if manifest.round < record.base_round:
-        return f"the run went back from round {record.base_round} to {manifest.round}"
-    back = manifest.round - record.base_round
-    if back <= manifest.limits.staleness:
-        found = manifest.recent_id(record.base_round)
-        if found != record.base_id:
-            return f"round {record.base_round} was {record.base_id}, now {found}"
-    return ""
+    """Why a manifest is of another history than the record; empty when it is not."""
+    return differs(
+        manifest,
+        lineage=record.lineage,
+        run=record.run,
+        serial=record.serial,
+        manifest_id=record.manifest_id,
+        round=record.base_round,
+        round_id=record.base_id,
+    )
 
 
 def to_plain(record: Record) -> dict[str, Any]:

@@ -1,0 +1,79 @@
+"""The deltas that a leader holds: which to download, which to forget.
+
+A delta never changes under its name, so what was read once stays true for as long as
+it is listed. Memory is bounded whatever lies on the lane; the streams that have
+waited longest are read first.
+"""
+
+import attrs
+
+from speedtronic.pure.round.admit import Broken
+from speedtronic.pure.round.events import Inspect, Inspected, View
+from speedtronic.pure.round.manifest import Manifest
+from speedtronic.pure.round.master_state import Master, MasterStep
+from speedtronic.pure.round.names import DeltaName
+
+CANDIDATES_PER_ROUND = 4  # times per_round: how many deltas are held in memory
+
+
+def inspect(state: Master, view: View, manifest: Manifest) -> MasterStep:
+    """Ask for deltas not seen yet; what is too large is never downloaded."""
+    bounds, limits = state.settings.bounds, manifest.limits
+    most = CANDIDATES_PER_ROUND * limits.per_round
+    known = {c.name for c in state.candidates} | {b.name for b in state.broken}
+    unknown = [d for d in view.deltas if d.name not in known]
+    large = [
+        Broken(d.name, f"{d.bytes} bytes, at most {bounds.file_bytes} are read")
+        for d in unknown
+        if d.bytes > bounds.file_bytes
+    ]
+    if large:
+        state = attrs.evolve(state, broken=(*state.broken, *large)[:most])
+    room = min(most - len(state.candidates), limits.per_round)
+    if state.inspecting or room <= 0 or view.revision is None:
+        return state, ()
+
+    def turn(name: DeltaName) -> tuple[int, str, int]:
+        register = manifest.register(name.stream)
+        return (register.round if register else -1, name.stream, -name.seq)
+
+    small = [d.name for d in unknown if d.bytes <= bounds.file_bytes]
+    wanted = tuple(sorted(small, key=turn)[:room])
+    if not wanted:
+        return state, ()
+    state = attrs.evolve(state, inspecting=True)
+    return state, (Inspect(revision=view.revision, names=wanted),)
+
+
+def inspected(state: Master, event: Inspected) -> Master:
+    """Hold what was read."""
+    candidates = {c.name: c for c in (*state.candidates, *event.candidates)}
+    broken = {b.name: b for b in (*state.broken, *event.broken)}
+    return attrs.evolve(
+        state,
+        inspecting=False,
+        candidates=tuple(candidates.values()),
+        broken=tuple(broken.values()),
+    )
+
+
+def forget(state: Master, view: View, manifest: Manifest) -> Master:
+    """Drop what a fresh look made untrue.
+
+    A prepared round stays if only the lease changed since. Otherwise somebody decided
+    in the meantime, and what was computed is of a round that is over.
+    """
+    listed = {d.name for d in view.deltas}
+    prepared = state.prepared
+    if prepared:
+        accepted = {c.name for c in prepared.decisions.accepted}
+        basis = prepared.basis
+        same = basis.round_id == manifest.round_id and basis.ledger == manifest.ledger
+        if not same or not accepted <= listed:
+            prepared = None
+    return attrs.evolve(
+        state,
+        prepared=prepared,
+        candidates=tuple(c for c in state.candidates if c.name in listed),
+        broken=tuple(b for b in state.broken if b.name in listed),
+    )

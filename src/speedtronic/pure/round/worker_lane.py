@@ -1,0 +1,173 @@
+"""A worker and its lane: looking, fetching a newer global, sending the pending delta.
+
+Each is asked for again as often as needed, with growing pauses. Nothing that fails
+here stops training.
+"""
+
+import attrs
+
+from speedtronic.pure.round.events import (
+    Effect,
+    Failed,
+    Fetch,
+    Fetched,
+    Halt,
+    Look,
+    Tell,
+    Upload,
+    View,
+)
+from speedtronic.pure.round.manifest import Manifest
+from speedtronic.pure.round.settle import fork
+from speedtronic.pure.round.worker_state import (
+    Staged,
+    Worker,
+    WorkerStep,
+    may_save,
+    retry_s,
+)
+
+MAX_HEADERS = 16  # of the own node that are read to find where the data goes on
+
+
+def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
+    """Remember a newer manifest, and see what became of the pending delta."""
+    effects: tuple[Effect, ...] = ()
+    if state.failures:
+        text = f"the lane answers again after {state.failures} failed looks"
+        effects = (Tell("info", text),)
+    again = now_s + state.settings.poll_s
+    state = attrs.evolve(state, looking=False, failures=0, look_at_s=again)
+    record, manifest = state.record, view.manifest
+    if manifest is None or view.revision is None:
+        if record.run is None or state.emptied:
+            return state, effects
+        text = f"the lane holds no run, this node belongs to {record.run}; it waits"
+        return attrs.evolve(state, emptied=True), (*effects, Tell("warning", text))
+    if told := fork(record, manifest):
+        return attrs.evolve(state, ended="halted"), (*effects, Halt(told))
+    if manifest.serial < record.serial:
+        return state, effects  # a head that lags; never take in an older manifest
+    state = attrs.evolve(_reconciled(state, now_s, view, manifest), emptied=False)
+    if manifest.serial > record.serial:
+        state = _staged(state, view.revision, view, manifest)
+    return state, effects
+
+
+def fetched(state: Worker, event: Fetched) -> Worker:
+    """The staged global is at hand."""
+    staged = state.staged and attrs.evolve(
+        state.staged, ready=True, cursors=event.cursors
+    )
+    return attrs.evolve(state, fetching=False, staged=staged)
+
+
+def uploaded(state: Worker) -> Worker:
+    """An upload was answered, perhaps of a delta that is given up by now."""
+    pending = state.record.pending
+    mine = pending is not None and pending.header.id == state.uploading
+    return attrs.evolve(
+        state, uploading=None, upload_failures=0, sent=state.sent or mine
+    )
+
+
+def unanswered(state: Worker, event: Failed) -> WorkerStep:
+    """A request to the lane failed, or nobody knows."""
+    now_s = event.now_s
+    if isinstance(event.effect, Look):
+        wait_s = max(state.settings.poll_s, retry_s(state, state.failures))
+        state = attrs.evolve(
+            state,
+            looking=False,
+            failures=state.failures + 1,
+            look_at_s=now_s + wait_s,
+        )
+        text = f"the lane does not answer ({event.reason}); training goes on"
+        return state, (Tell("warning", text),) if state.failures == 1 else ()
+    if isinstance(event.effect, Fetch):
+        # The revision may be gone for good, so look again rather than insist.
+        at_s = now_s + retry_s(state, 0)
+        return (
+            attrs.evolve(
+                state,
+                fetching=False,
+                staged=None,
+                fetch_at_s=at_s,
+                look_at_s=min(state.look_at_s, at_s),
+            ),
+            (),
+        )
+    at_s = now_s + retry_s(state, state.upload_failures)
+    failures = state.upload_failures + 1
+    state = attrs.evolve(
+        state, uploading=None, upload_failures=failures, upload_at_s=at_s
+    )
+    return state, ()
+
+
+def requests(state: Worker, now_s: float) -> WorkerStep:
+    """What is due and not in flight."""
+    effects: list[Effect] = []
+    if not state.looking and now_s >= state.look_at_s:
+        state = attrs.evolve(state, looking=True)
+        effects.append(Look())
+    staged = state.staged
+    if staged and not staged.ready and not state.fetching and now_s >= state.fetch_at_s:
+        state = attrs.evolve(state, fetching=True)
+        weights = staged.manifest.weights
+        effects.append(
+            Fetch(revision=staged.revision, weights=weights, headers=staged.headers)
+        )
+    pending = state.record.pending
+    free = state.uploading is None and not state.sent and may_save(state)
+    if pending and free and now_s >= state.upload_at_s:
+        state = attrs.evolve(state, uploading=pending.header.id)
+        effects.append(Upload(pending.header))
+    return state, tuple(effects)
+
+
+def _reconciled(state: Worker, now_s: float, view: View, manifest: Manifest) -> Worker:
+    """Whether the pending delta has to be sent again.
+
+    Not being listed decides nothing, it may have been accepted and removed. But
+    sending the same bytes again is always harmless.
+    """
+    pending = state.record.pending
+    if pending is None:
+        return state
+    register = manifest.register(pending.header.stream)
+    decided = register is not None and register.decided == pending.header.id
+    listed = any(d.name == pending.header.name for d in view.deltas)
+    if decided or listed:
+        return attrs.evolve(state, sent=True)
+    if not state.sent:
+        return state
+    at_s = now_s + retry_s(state, state.resends)
+    return attrs.evolve(state, sent=False, resends=state.resends + 1, upload_at_s=at_s)
+
+
+def _staged(state: Worker, revision: str, view: View, manifest: Manifest) -> Worker:
+    """Keep a newer manifest until its weights are here and a boundary comes.
+
+    One whose weights are on their way, or here, stays: if each newer round replaced
+    it, a node slower than the rounds would never adopt any.
+    """
+    staged = state.staged
+    if staged and staged.manifest.round_id == manifest.round_id:
+        if manifest.serial < staged.manifest.serial:
+            return state
+        return attrs.evolve(state, staged=attrs.evolve(staged, manifest=manifest))
+    if staged and (staged.ready or state.fetching):
+        return state
+    record = state.record
+    mine = record.pending and record.pending.header.name
+    others = [
+        d.name for d in view.deltas if d.name.node == record.node and d.name != mine
+    ]
+    staged = Staged(
+        manifest=manifest,
+        revision=revision,
+        headers=tuple(sorted(others, key=lambda n: n.seq)[-MAX_HEADERS:]),
+        ready=manifest.round_id == record.base_id,
+    )
+    return attrs.evolve(state, staged=staged)
