@@ -9,7 +9,6 @@ A hook is made and called on its thread only, so it may hold things that belong 
 thread. It sees plain numbers, and a config without secrets.
 """
 
-import difflib
 import importlib.util
 import logging
 import threading
@@ -24,6 +23,7 @@ import attrs
 from speedtronic.errors import ConfigError
 from speedtronic.pure.metrics import StepRecord
 from speedtronic.pure.strict_json import from_json, to_json
+from speedtronic.shell.factory import failure, nearest, resolve
 from speedtronic.shell.redact import redact
 
 logger = logging.getLogger(__name__)
@@ -139,16 +139,11 @@ def build_hooks(
 def _factory(name: str) -> Callable[[], Hook]:
     """What ``logging.hooks`` means by a name."""
     if ":" in name:
-        from speedtronic.shell.factory import resolve
-
-        resolved: Callable[[], Hook] = resolve(name, "logging.hooks")
-        return resolved
+        return resolve(name, "logging.hooks")
     if name not in TRACKERS:
-        near = difflib.get_close_matches(name, TRACKERS, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
         raise ConfigError(
             f"logging.hooks: expected one of {', '.join(TRACKERS)} or "
-            f"package.module:factory, found {name!r}{hint}"
+            f"package.module:factory, found {name!r}{nearest(name, TRACKERS)}"
         )
     if importlib.util.find_spec(name) is None:
         raise ConfigError(
@@ -237,7 +232,7 @@ class _Worker:
     def _fail(self, error: BaseException) -> None:
         """Say what went wrong, once, and take no more records."""
         if not self._failed:
-            told = redact(" ".join(f"{type(error).__name__}: {error}".split()))
+            told = redact(failure(error))
             logger.warning("hook %s failed and is dropped: %s", self._name, told)
             logger.debug("hook %s", self._name, exc_info=error)
         self._failed = True
