@@ -61,7 +61,7 @@ def flops_per_token(config: Model) -> int:
     look-up and costs nothing; recomputation is not counted.
 
     >>> flops_per_token(Model(vocab_size=256, n_layer=4, n_head=4, d_model=128))
-    5701632
+    5726208
     """
     width = feed_forward_width(config.d_model, config.d_ff, config.n_head)
     kv_head = config.n_head if config.n_kv_head is None else config.n_kv_head

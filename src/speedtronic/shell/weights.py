@@ -1,0 +1,291 @@
+"""Start a module from weights that exist already: ``model.init_from``.
+
+They come from a safetensors file, from a folder (of the Hub's layout, sharded or not,
+a checkpoint or a run of ours, or a clone of a Speedtronic 2.0 repository), or from the
+Hub at a revision. The reference transformer also takes Llama's names. Every tensor must
+find its place and every place its tensor; a model that should take only some of them is
+a factory that does so itself. Pickled weights are never opened.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import huggingface_hub
+import torch
+from huggingface_hub.errors import (
+    GatedRepoError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from torch import Tensor, nn
+
+from speedtronic.errors import ConfigError, Damaged, ModelError
+from speedtronic.pure.config import Model
+from speedtronic.pure.rename import from_llama, llama_config
+from speedtronic.pure.strict_json import from_json
+from speedtronic.pure.transformer import Transformer
+from speedtronic.shell import blobs, checkpoint_folder, rundir
+
+_HUB = re.compile(r"([\w.-]+/[\w.-]+)@([\w./-]+)")
+_PICKLED = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
+_FILE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_GLOBAL_OF_2_0 = "global/latest.safetensors"
+_PATTERNS = [_FILE, _INDEX, "model-*.safetensors", "config.json", _GLOBAL_OF_2_0]
+# What no weight's shape tells: in our words, and in those of a Llama config.
+_UNSEEN = ("n_head", "n_kv_head", "rope_base")
+_UNSEEN_BY_LLAMA = {
+    "num_attention_heads": "model.n_head",
+    "num_key_value_heads": "model.n_kv_head",
+    "rope_theta": "model.rope_base",
+    "rms_norm_eps": "the norm's epsilon",
+    "hidden_act": "the activation",
+}
+
+
+@attrs.frozen
+class _Source:
+    files: list[Path]
+    config: Mapping[str, Any]  # of config.json, empty if there is none
+
+
+def load_weights(module: nn.Module, init_from: str) -> tuple[str, ...]:
+    """Write existing weights into a module's parameters and saved buffers.
+
+    Args:
+        module: keeps its dtypes; tied parameters are found in the file under any of
+            their names, and under several only if they agree.
+        init_from: a file, a folder, or ``OWNER/NAME@REVISION`` of the Hub.
+
+    Returns:
+        What to tell the user, one line each.
+
+    Raises:
+        ConfigError: there are no weights to be found there.
+        ModelError: a file is damaged, or a line for each name that is missing or
+            unexpected and for each shape, tie or number that differs; the module is
+            then as it was.
+    """
+    source = _locate(init_from)
+    tensors = _read(source)
+    if isinstance(module, Transformer):
+        _check_config(module.config, source.config, init_from)
+        tensors = _under_our_names(tensors, init_from)
+    places = _places(module)
+    told = _misfits(places, tensors, module)
+    if told:
+        raise ModelError([f"model.init_from: {init_from}: {line}" for line in told])
+    with torch.no_grad():
+        for names, place in places:
+            place.copy_(next(tensors[name] for name in names if name in tensors))
+    return (f"model.init_from: {len(places)} tensors from {source.files[0].parent}",)
+
+
+def _locate(init_from: str) -> _Source:
+    path = Path(init_from).expanduser()
+    if path.is_dir():
+        return _in_folder(path, init_from)
+    if path.is_file():
+        _refuse_pickle([path], init_from)
+        return _Source([path], _config_beside(path))
+    hub = _HUB.fullmatch(init_from)
+    if hub is None:
+        raise ConfigError(
+            f"model.init_from: expected a file, a folder or OWNER/NAME@REVISION, found"
+            f" {init_from!r}, which is not here"
+        )
+    return _in_folder(_download(hub[1], hub[2], init_from), init_from)
+
+
+def _in_folder(folder: Path, init_from: str) -> _Source:
+    if (folder / _INDEX).is_file() and not (folder / _FILE).is_file():
+        return _sharded(folder / _INDEX, init_from)
+    for name in (_FILE, _GLOBAL_OF_2_0):
+        if (folder / name).is_file():
+            return _Source([folder / name], _config_beside(folder / name))
+    if (folder / rundir.RECORD).is_file():
+        return _newest_checkpoint(folder)
+    _refuse_pickle(sorted(folder.iterdir()), init_from)
+    raise ConfigError(
+        f"model.init_from: expected {_FILE}, {_INDEX} or {_GLOBAL_OF_2_0} in the folder"
+        f" {init_from}, found none of them"
+    )
+
+
+def _sharded(index: Path, init_from: str) -> _Source:
+    told = _json(index).get("weight_map")
+    names = sorted(set(told.values())) if isinstance(told, dict) else []
+    if not names or any(Path(str(name)).name != name for name in names):
+        raise ModelError(f"model.init_from: {index} names no files beside it")
+    missing = [name for name in names if not (index.parent / name).is_file()]
+    if missing:
+        raise ModelError(
+            [f"model.init_from: {init_from}: {name} is missing" for name in missing]
+        )
+    return _Source([index.parent / name for name in names], _config_beside(index))
+
+
+def _newest_checkpoint(run: Path) -> _Source:
+    record = _json(run / rundir.RECORD)
+    section = record.get("config", {}).get("checkpoint", {})
+    folder = run / section.get("directory", "checkpoints")
+    found = checkpoint_folder.find(folder)
+    if found.path is None:
+        raise ConfigError(
+            [f"model.init_from: {folder} holds no whole checkpoint", *found.skipped]
+        )
+    path = found.path / _FILE
+    return _Source([path], _config_beside(path))
+
+
+def _refuse_pickle(paths: Iterable[Path], init_from: str) -> None:
+    pickled = [path.name for path in paths if path.suffix in _PICKLED]
+    if pickled:
+        raise ConfigError(
+            f"model.init_from: {init_from}: {pickled[0]} is pickled, and opening it"
+            " could run any program; where you trust it, load it with torch and write"
+            " it with safetensors.torch.save_file"
+        )
+
+
+def _download(repository: str, revision: str, init_from: str) -> Path:
+    try:
+        folder = huggingface_hub.snapshot_download(
+            repository, revision=revision, allow_patterns=_PATTERNS
+        )
+    except GatedRepoError:
+        reason = "its owner must let you in first: ask for access on its page"
+    except RepositoryNotFoundError:
+        reason = "there is no such repository, or you may not see it: hf auth login"
+    except RevisionNotFoundError:
+        reason = f"it has no revision {revision!r}"
+    except Exception as error:  # the client's transports raise what they like
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = f"it is not in the cache and the Hub did not answer: {lines[0]}"
+    else:
+        return Path(folder)
+    raise ConfigError(f"model.init_from: {init_from}: {reason}")
+
+
+def _read(source: _Source) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for path in source.files:
+        try:
+            tensors |= blobs.read(path)
+        except Damaged as error:
+            with path.open("rb") as file:
+                pointer = file.read(40).startswith(b"version https://git-lfs")
+            advice = "; it is a Git LFS pointer: run git lfs pull" if pointer else ""
+            raise ModelError(f"model.init_from: {error}{advice}") from error
+    return tensors
+
+
+def _config_beside(path: Path) -> Mapping[str, Any]:
+    config = path.with_name("config.json")
+    return _json(config) if config.is_file() else {}
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    try:
+        return from_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ModelError(f"model.init_from: {path} is not JSON: {error}") from error
+
+
+def _under_our_names(tensors: dict[str, Tensor], init_from: str) -> dict[str, Tensor]:
+    if not any(name.startswith("model.") for name in tensors):
+        return tensors
+    # Old conversions hold the table of rotary frequencies, which follows from the base.
+    kept = {n: t for n, t in tensors.items() if not n.endswith(".inv_freq")}
+    try:
+        return from_llama(kept)
+    except ValueError as error:
+        raise ModelError(f"model.init_from: {init_from}: {error}") from error
+
+
+def _check_config(model: Model, config: Mapping[str, Any], init_from: str) -> None:
+    """Refuse what would load and then compute something else."""
+    kind = config.get("model_type")
+    if kind == "speedtronic":
+        fields = {key: config[key] for key in _UNSEEN if key in config}
+        told = llama_config(attrs.evolve(model, **fields))
+    elif kind == "llama":
+        told = {"rope_theta": 10000.0, "hidden_act": "silu", **config}
+        told.setdefault("num_key_value_heads", told.get("num_attention_heads"))
+        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        told["rope_theta"] = rope.get("rope_theta", told["rope_theta"])
+        if rope.get("rope_type", rope.get("type", "default")) != "default":
+            raise ModelError(
+                f"model.init_from: {init_from}: its rotary positions are scaled"
+                " (rope_scaling), which the reference transformer does not do"
+            )
+    elif kind is None:
+        return
+    else:
+        raise ModelError(
+            f"model.init_from: {init_from} is a {kind!r} model, expected 'llama' for"
+            " the reference transformer"
+        )
+    ours = llama_config(model)
+    different = [
+        f"model.init_from: {init_from}: {name} is {told[key]} there, {ours[key]} here"
+        for key, name in _UNSEEN_BY_LLAMA.items()
+        if told.get(key, ours[key]) != ours[key]
+    ]
+    if different:
+        raise ModelError(different)
+
+
+def _places(module: nn.Module) -> list[tuple[list[str], Tensor]]:
+    """Each tensor of a saved module with all its names."""
+    names: dict[int, list[str]] = {}
+    state = module.state_dict(keep_vars=True)
+    for name, value in state.items():
+        names.setdefault(id(value), []).append(name)
+    return [(group, state[group[0]]) for group in names.values()]
+
+
+def _misfits(
+    places: list[tuple[list[str], Tensor]],
+    tensors: Mapping[str, Tensor],
+    module: nn.Module,
+) -> list[str]:
+    told = []
+    for names, place in places:
+        present = [name for name in names if name in tensors]
+        if not present:
+            told.append(f"{names[0]!r} is missing{_tie_advice(names[0], module)}")
+            continue
+        first = tensors[present[0]]
+        told += [
+            f"{present[0]!r} and {name!r} are one tensor here and differ there; set"
+            " model.tie_weights: false"
+            for name in present[1:]
+            if not _same(first, tensors[name])
+        ]
+        if first.shape != place.shape or _kind(first) != _kind(place):
+            told.append(
+                f"{present[0]!r} is {_describe(first)} there, {_describe(place)} here"
+            )
+    known = {name for names, _ in places for name in names}
+    return told + [f"{name!r} is unexpected" for name in tensors if name not in known]
+
+
+def _tie_advice(name: str, module: nn.Module) -> str:
+    tied_there = isinstance(module, Transformer) and name == "lm_head.weight"
+    return ": the head is tied there; set model.tie_weights: true" if tied_there else ""
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.equal(a.nan_to_num(), b.nan_to_num())
+
+
+def _kind(x: Tensor) -> object:
+    """What must agree: any real float fits into any other, integers do not."""
+    return "float" if x.is_floating_point() else x.dtype
+
+
+def _describe(x: Tensor) -> str:
+    return f"{x.dtype}{list(x.shape)}".removeprefix("torch.")
