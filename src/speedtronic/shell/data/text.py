@@ -23,6 +23,7 @@ import attrs
 
 from speedtronic.errors import DataError
 from speedtronic.shell.data.packed import open_stream
+from speedtronic.shell.factory import nearest
 
 CHUNK_BYTES = 2**20
 _BOM = codecs.BOM_UTF8
