@@ -1,0 +1,113 @@
+"""``speedtronic train``: from a config to a trained model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from speedtronic.shell.options import flag, option, optional_value, repeated
+
+if TYPE_CHECKING:
+    from speedtronic.shell.train import TrainResult
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``train`` understands."""
+
+    config: str = option("the config file", metavar="PATH")
+    resume: str | None = optional_value(
+        "go on: from this checkpoint, or from the run's newest whole one if there is "
+        "one (auto, which may be left out)",
+        metavar="auto|PATH",
+    )
+    overwrite: bool = flag("delete the run of this name, if there is one")
+    device: str | None = option(
+        "where to run (run.device)", default=None, metavar="NAME"
+    )
+    max_steps: int | None = option(
+        "steps in all (run.max_steps)", default=None, metavar="N", kind=int
+    )
+    output_dir: str | None = option(
+        "folder of run folders (run.output_dir)", default=None, metavar="DIR"
+    )
+    set: Sequence[str] = repeated(
+        "replace a field of the config", name="--set", metavar="FIELD=VALUE"
+    )
+    json: bool = flag("print one JSON object at the end, and progress to stderr")
+    quiet: bool = flag("print nothing but the last line")
+    debug: bool = flag("show the traceback of an error")
+
+
+def overrides(options: Options) -> list[str]:
+    """What the command line says about the config; its own options come last.
+
+    >>> overrides(Options(config="c.yaml", set=["seed=1"], max_steps=5))
+    ['seed=1', 'run.max_steps=5']
+    """
+    own = {
+        "run.device": options.device,
+        "run.max_steps": options.max_steps,
+        "run.output_dir": options.output_dir,
+    }
+    given = [f"{path}={value}" for path, value in own.items() if value is not None]
+    return [*options.set, *given]
+
+
+def run(options: Options) -> int:
+    """Train, and print one line of what came of it.
+
+    Raises:
+        SpeedtronicError: as `speedtronic.shell.train.train`.
+    """
+    from pathlib import Path
+
+    from speedtronic.errors import ConfigError
+    from speedtronic.shell.config import load_config
+    from speedtronic.shell.console import answer, say
+
+    if options.resume is not None and options.overwrite:
+        raise ConfigError("--resume, --overwrite: expected one of them, found both")
+    config = load_config(options.config, overrides(options))
+
+    from speedtronic.shell.logs import logging_to
+    from speedtronic.shell.train import train
+
+    told = config.logging
+    level = "WARNING" if options.quiet and told.level in _CHATTY else told.level
+    with logging_to(level, None if told.file is None else Path(told.file)):
+        result = train(
+            config,
+            resume=options.resume,
+            overwrite=options.overwrite,
+            progress=False if options.quiet else None,
+        )
+    if options.json:
+        fields = {name: getattr(result, name) for name in _TOLD}
+        ok = result.exit_code == 0
+        answer({"ok": ok, "exit_code": result.exit_code, **fields})
+    else:
+        say(summary_line(result))
+    return result.exit_code
+
+
+def summary_line(result: "TrainResult") -> str:
+    """The last line of a run, as scripts read it since 2.0."""
+    done = "interrupted" if result.exit_code else "completed"
+    losses = (result.loss, result.validation_loss)
+    loss, validation_loss = ("null" if x is None else repr(x) for x in losses)
+    return (
+        f"{done} steps={result.steps} samples={result.samples} tokens={result.tokens}"
+        f" loss={loss} validation_loss={validation_loss}"
+    )
+
+
+_CHATTY = ("DEBUG", "INFO")
+_TOLD = (
+    "steps",
+    "samples",
+    "tokens",
+    "loss",
+    "validation_loss",
+    "bits_per_byte",
+    "run_directory",
+)
