@@ -15,6 +15,7 @@ from speedtronic.pure.optim.base import (
     guarded_step,
 )
 from speedtronic.pure.optim.decay import decay_everything
+from speedtronic.pure.tree import named_leaves
 
 CLOCK = Clock(step=torch.tensor(0))
 ONE, ZERO = torch.tensor(1.0), torch.tensor(0.0)
@@ -166,6 +167,34 @@ def test_results_keep_the_order_of_the_parameters() -> None:
 
     new, (adam, *_) = optimizer.fused(params, state, params, CLOCK, ONE, ZERO)
     assert list(params) == list(new) == list(adam.mean) == list(adam.square)
+
+
+@pytest.mark.parametrize("which", ["params", "grads", "mean", "square"])
+def test_the_kernel_is_given_one_layout(which: str) -> None:
+    """A transposed tensor, as autograd may give, counts by position, not address."""
+    optimizer, params, grads = adamw(0.1), tensors(0), tensors(1)
+    assert optimizer.fused is not None
+    _, state = optimizer.update(grads, optimizer.init(params), params, CLOCK)
+    expected = optimizer.fused(grads, state, params, CLOCK, ONE, ZERO)
+
+    adam = state[0]
+    place = {"params": params, "grads": grads, "mean": adam.mean, "square": adam.square}
+    place[which]["up.weight"] = place[which]["up.weight"].T.contiguous().T
+    assert not place[which]["up.weight"].is_contiguous()
+    actual = optimizer.fused(grads, state, params, CLOCK, ONE, ZERO)
+    torch.testing.assert_close(named_leaves(expected), named_leaves(actual))
+
+
+def test_a_parameter_with_gaps_is_closed_up() -> None:
+    """A column of a larger tensor is no place that a kernel could walk."""
+    optimizer, wide = adamw(0.1), torch.arange(24.0).reshape(4, 6)
+    assert optimizer.fused is not None
+    params, grads = {"w": wide[:, ::2]}, {"w": torch.ones(4, 3)}
+    state = optimizer.init(params)
+
+    expected, _ = guarded_step(optimizer, grads, state, params, CLOCK, ONE, ZERO)
+    actual, _ = optimizer.fused(grads, state, params, CLOCK, ONE, ZERO)
+    torch.testing.assert_close(expected, actual)
 
 
 @pytest.mark.parametrize(

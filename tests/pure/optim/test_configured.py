@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from speedtronic.errors import ConfigError
 from speedtronic.pure.config.optimizer import Optimizer as Section
@@ -12,6 +12,7 @@ from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
 from speedtronic.pure.optim.muon import muon
 from speedtronic.pure.optim.scale import descend, scale_by_adam
+from speedtronic.pure.roles import roles_of
 
 CLOCK = Clock(step=torch.tensor(0))
 PARAMS = {
@@ -110,6 +111,43 @@ def test_patterns_change_roles() -> None:
 
     assert ["wte.weight"] == groups["muon, decayed"]
     assert ["up.weight"] == groups["adamw, decayed"]
+
+
+class Zoo(nn.Module):
+    """One of each kind of parameter that a rule by name or by shape gets wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(6, 4)
+        self.norm = nn.LayerNorm(4)
+        self.convolution = nn.Conv1d(4, 4, 3)
+        self.depthwise = nn.Conv1d(4, 4, 3, groups=4, bias=False)
+        self.up = nn.Linear(4, 8)
+        self.nothing = nn.Parameter(torch.empty(4, 0))
+        self.lm_head = nn.Linear(4, 6, bias=False)
+        self.lm_head.weight = self.wte.weight
+
+
+def test_each_parameter_of_a_module_is_in_one_group() -> None:
+    """By role: the tied embedding, norms, biases and convolutions are AdamW's."""
+    module = Zoo()
+    params = {name: p.detach() for name, p in module.named_parameters()}
+    section, roles = Section(name="muon"), roles_of(module)
+    groups = parameter_groups(section, params, roles)
+
+    assert {
+        "muon, decayed": ["nothing", "up.weight"],
+        "adamw, decayed": ["wte.weight", "convolution.weight", "depthwise.weight"],
+        "adamw, not decayed": [
+            "norm.weight",
+            "norm.bias",
+            "convolution.bias",
+            "up.bias",
+        ],
+    } == groups
+    made = optimizer_from_config(section, rate, params, roles)
+    updates, _ = made.update(params, made.init(params), params, CLOCK)
+    assert list(params) == list(updates)
 
 
 def test_frozen_parameters_need_no_optimizer() -> None:

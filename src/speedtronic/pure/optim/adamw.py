@@ -92,11 +92,14 @@ def adamw(
             names = [name for name in params if decayed[name] is decays]
             if not names:
                 continue
+            aligned = [
+                _in_one_layout(
+                    params[name], grads[name], adam.mean[name], adam.square[name]
+                )
+                for name in names
+            ]
             values, _, means, squares, _ = kernel(
-                [params[name] for name in names],
-                [grads[name] for name in names],
-                [adam.mean[name] for name in names],
-                [adam.square[name] for name in names],
+                *(list(column) for column in zip(*aligned, strict=True)),
                 [],
                 [step] * len(names),
                 lr=step_size,
@@ -117,3 +120,17 @@ def adamw(
         return new_params, (state, *stateless_links)
 
     return formula._replace(fused=fused)
+
+
+def _in_one_layout(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Tensors whose elements lie in the order of the first one's.
+
+    The CPU kernel walks all of them by address and does not look at strides; a
+    gradient that is the transpose of a product would be read in the wrong order.
+    """
+    if all(tensor.is_contiguous() for tensor in tensors):
+        return tensors
+    first = tensors[0]
+    order = sorted(range(first.ndim), key=first.stride, reverse=True)
+    back = sorted(range(first.ndim), key=order.__getitem__)
+    return tuple(t.permute(order).contiguous().permute(back) for t in tensors)

@@ -244,7 +244,7 @@ def shape_adjustment(adjust: str, rows: int, columns: int) -> float:
     (2.0, 1.0)
     """
     if adjust == "original":
-        return math.sqrt(max(1.0, rows / columns))
+        return math.sqrt(max(1.0, rows / max(1, columns)))
     if adjust == "match_rms_adamw":
         return 0.2 * math.sqrt(max(rows, columns))
     raise ValueError(
