@@ -79,6 +79,21 @@ def test_steps_come_in_order(opened: Opened) -> None:
     data = opened(dataset=f"{HERE}:counted")
     with pytest.raises(ValueError, match="comes in order: next is 0"):
         data.train_batch(1)
+    numbers(data, range(3))
+    with pytest.raises(ValueError, match="comes in order: next is 3"):
+        data.train_batch(1)
+
+
+@pytest.mark.parametrize("factory", ["counted", "resumable"])
+def test_looking_at_a_step_does_not_use_it_up(opened: Opened, factory: str) -> None:
+    """The last step may be asked for again, and so may the position before it."""
+    data = opened(dataset=f"{HERE}:{factory}")
+    before = data.state_dict(0)
+    first = numbers(data, range(1))
+
+    assert first == numbers(data, range(1))
+    assert before == data.state_dict(0)
+    assert [0, 1, 2] == numbers(data, range(3))
 
 
 def test_fields_without_effect_are_told(opened: Opened) -> None:

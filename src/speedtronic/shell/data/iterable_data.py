@@ -2,7 +2,8 @@
 
 Every rank of every node iterates over the whole dataset and keeps each n-th sample, n
 being the number of ranks of all nodes, so that no sample is read twice and none is
-left out. When it ends it is iterated again. Steps can only be asked for in order.
+left out. When it ends it is iterated again. Steps come in order; the last one that was
+read may be asked for again.
 
 Resuming is exact if the dataset offers ``state_dict`` and ``load_state_dict``, whose
 values must be JSON. If not, a resumed run passes over as many samples as it had read,
@@ -63,6 +64,7 @@ class IterableData:
         self._iterator: Iterator[Any] | None = None
         self._step, self._read = 0, 0  # the next step, and samples passed in all
         self._read_now = 0  # samples passed since the iteration began
+        self._last: tuple[StepBatch, dict[str, Any]] | None = None
         self.exact = all(
             hasattr(samples, name) for name in ("state_dict", "load_state_dict")
         )
@@ -77,25 +79,21 @@ class IterableData:
         self.has_validation = held_out is not None
 
     def train_batch(self, step: int) -> StepBatch:
-        """The micro-batches of this rank in a step, which must be the next one.
+        """The micro-batches of this rank in a step: the next one, or the last again.
 
         Raises:
             DataError: the dataset fails, or is empty.
-            ValueError: ``step`` is not the next one.
+            ValueError: ``step`` is another one.
         """
+        if self._last is not None and step == self._step - 1:
+            return self._last[0]
         if step != self._step:
             raise ValueError(f"{self._name} comes in order: next is {self._step}")
-        plan = self._schedule
-        count = plan.step_rows // plan.micro_rows // plan.ranks
-        with generators_kept():
-            rows = [
-                [self._next() for _ in range(plan.micro_rows)] for _ in range(count)
-            ]
-        batches = [collate(row, self._name) for row in rows]
+        before = self._state()
+        batch = self._read_step()
         self._step += 1
-        samples = sum(count_rows(batch) for batch in batches)
-        tokens = sum(count_tokens(batch) for batch in batches)
-        return StepBatch(tuple(batches), samples, tokens)
+        self._last = batch, before
+        return batch
 
     def steps(self, first: int) -> Iterator[StepBatch]:
         """The steps from ``first`` on, without end."""
@@ -119,29 +117,22 @@ class IterableData:
         return None
 
     def state_dict(self, step: int) -> dict[str, Any]:
-        """The position at the start of ``step``, which must be the next one.
+        """The position at the start of the next step, or of the last one.
 
         Raises:
             DataError: the dataset's own state is not JSON.
+            ValueError: ``step`` is another one.
         """
+        if self._last is not None and step == self._step - 1:
+            return self._last[1]
         if step != self._step:
             raise ValueError(f"{self._name} stands at step {self._step}, not {step}")
-        counts = {"step": step, "read": self._read, "read_now": self._read_now}
-        if not self.exact:
-            return counts
-        state = self._samples.state_dict()
-        try:
-            copy = json.loads(json.dumps(state))
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                f"{self._name}: its state_dict is not JSON: {error}"
-            ) from None
-        return {**counts, "dataset": copy}
+        return self._state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a position."""
         self._step, self._read = state["step"], state["read"]
-        self._read_now = state["read_now"]
+        self._read_now, self._last = state["read_now"], None
         if self.exact:
             self._samples.load_state_dict(state["dataset"])
             self._iterator = iter(self._samples)
@@ -153,6 +144,29 @@ class IterableData:
     def close(self) -> None:
         """End the iteration."""
         self._iterator = None
+
+    def _state(self) -> dict[str, Any]:
+        state = {"step": self._step, "read": self._read, "read_now": self._read_now}
+        if not self.exact:
+            return state
+        own = self._samples.state_dict()
+        try:
+            return {**state, "dataset": json.loads(json.dumps(own))}
+        except (TypeError, ValueError) as error:
+            told = f"{self._name}: its state_dict is not JSON: {error}"
+            raise DataError(told) from None
+
+    def _read_step(self) -> StepBatch:
+        plan = self._schedule
+        count = plan.step_rows // plan.micro_rows // plan.ranks
+        with generators_kept():
+            rows = [
+                [self._next() for _ in range(plan.micro_rows)] for _ in range(count)
+            ]
+        batches = [collate(row, self._name) for row in rows]
+        samples = sum(count_rows(batch) for batch in batches)
+        tokens = sum(count_tokens(batch) for batch in batches)
+        return StepBatch(tuple(batches), samples, tokens)
 
     def _next(self) -> Any:
         """This reader's next sample; those of the others are passed over."""

@@ -85,18 +85,19 @@ def open_data(
         ConfigError: the config contradicts itself about the data.
         StorageError: a token store cannot be written.
     """
-    schedule = _schedule(config, node, nodes, rank, ranks)
+    schedule = schedule_of(config, node, nodes, rank, ranks)
     tokenizer = build_tokenizer(config.data)
     found = ingredients(config.data, tokenizer)
     if found and found[0].source is None:
         return _sample_data(config, found[0], tokenizer, schedule)
     prepared = prepare_all(config, found, tokenizer, directory, progress)
-    rows = [
-        _rows(config, tokens, prepared.block, number, schedule)
-        for number, tokens in enumerate(prepared.train)
-    ]
-    for tokens, cut in zip(prepared.train, rows, strict=True):
-        _check_share(tokens.name, cut.rows, schedule, single=len(rows) == 1)
+    return token_data(prepared, cut_rows(config, prepared, schedule), schedule)
+
+
+def token_data(
+    prepared: Prepared, rows: Sequence[Rows], schedule: Schedule
+) -> TokenData:
+    """The data of token sources that are cut into rows."""
     return TokenData(
         rows,
         prepared.weights,
@@ -108,6 +109,21 @@ def open_data(
         fingerprint=prepared.fingerprint,
         notes=prepared.notes,
     )
+
+
+def cut_rows(config: Config, prepared: Prepared, schedule: Schedule) -> list[Rows]:
+    """Cut each source into rows.
+
+    Raises:
+        DataError: a source has too few tokens for this node and these steps.
+    """
+    rows = [
+        _rows(config, tokens, prepared.block, number, schedule)
+        for number, tokens in enumerate(prepared.train)
+    ]
+    for tokens, cut in zip(prepared.train, rows, strict=True):
+        _check_share(tokens.name, cut.rows, schedule, single=len(rows) == 1)
+    return rows
 
 
 def prepare_all(
@@ -150,9 +166,18 @@ def prepare_all(
     )
 
 
-def _schedule(
-    config: Config, node: int | str, nodes: int | None, rank: int, ranks: int
+def schedule_of(
+    config: Config,
+    node: int | str = 0,
+    nodes: int | None = 1,
+    rank: int = 0,
+    ranks: int = 1,
 ) -> Schedule:
+    """How a rank of a node takes rows; the arguments are those of `open_data`.
+
+    Raises:
+        ConfigError: a step cannot be divided among the ranks.
+    """
     data = config.data
     micro, step = data.micro_batch_size, data.target_batch_size
     if step % (micro * ranks):
