@@ -135,13 +135,14 @@ def test_every_kind_of_problem_is_told_at_once() -> None:
         run={"output_dir": "/dev/null/runs", "device": "cuda:99"},
         data={"text_path": "missing.txt", "cache_dir": "cache"},
         model={"name": f"{HERE}:Missing"},
-        logging={"json_file": "/dev/null/x.jsonl"},
+        logging={"json_file": "/dev/null/x.jsonl", "hooks": ["tensorbord"]},
     )
 
     assert [
         "run.output_dir",
         "logging.json_file",
         "run.device",
+        "logging.hooks",
         "missing.txt",
         "model.name",
     ] == [line.split(":")[0].split(" ")[0] for line in lines]

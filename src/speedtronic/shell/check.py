@@ -21,6 +21,7 @@ from speedtronic.shell.data.pipeline import open_data, prepare_all
 from speedtronic.shell.data.recipe import ingredients
 from speedtronic.shell.data.tokenizers import build_tokenizer
 from speedtronic.shell.device import choose_arithmetic, choose_device
+from speedtronic.shell.hooks import find_hooks
 from speedtronic.shell.paths import run_folder, token_folder, why_not_writable
 from speedtronic.shell.session import build_module, build_session
 
@@ -32,6 +33,7 @@ def check(config: Config) -> list[str]:
         config: one that `load_config` accepted.
     """
     told = [*folders(config), *device(config)]
+    told += problems_of("logging.hooks", lambda: find_hooks(config.logging.hooks))
     opened: list[Data] = []
     told += problems_of("data", lambda: opened.append(_open(config)))
     if not opened:

@@ -119,7 +119,19 @@ def build_hooks(
         capacity: records that may wait for one hook.
 
     Raises:
-        ConfigError: one line per name that cannot be used, before any hook starts.
+        ConfigError: as `find_hooks`, before any hook starts.
+    """
+    found = find_hooks(hooks)
+    return Hooks([_Worker(name, make, info, capacity) for name, make in found])
+
+
+def find_hooks(
+    hooks: Sequence[str | Callable[[], Hook]],
+) -> list[tuple[str, Callable[[], Hook]]]:
+    """The name and the factory of each hook, without making any.
+
+    Raises:
+        ConfigError: one line per name that cannot be used.
     """
     problems: list[str] = []
     factories: list[tuple[str, Callable[[], Hook]]] = []
@@ -133,7 +145,7 @@ def build_hooks(
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    return Hooks([_Worker(n, make, info, capacity) for n, make in factories])
+    return factories
 
 
 def _factory(name: str) -> Callable[[], Hook]:
