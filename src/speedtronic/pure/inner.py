@@ -41,7 +41,7 @@ class InnerState:
     frozen: Params  # not trained
     buffers: Buffers
     optimizer: Any  # the optimizer's state, by parameter name
-    scale: ScaleState | None  # of fp16, else None
+    scale: ScaleState | tuple[()]  # of fp16, else empty
     key: Tensor  # i64[2], constant: randomness is the key folded with the position
     step: Tensor  # i64[], steps that changed the parameters
     skipped: Tensor  # i64[], steps that were not usable
@@ -89,7 +89,7 @@ def init_inner(
     *,
     frozen: Params | None = None,
     buffers: Buffers | None = None,
-    scale: ScaleState | None = None,
+    scale: ScaleState | tuple[()] = (),
 ) -> InnerState:
     """The state before the first step.
 
@@ -147,7 +147,7 @@ def accumulate_one(
     key = state.key
     if gradient.draws:
         key = fold_in(key, position(state) + (index << 32))
-    scale = None if state.scale is None else state.scale.scale
+    scale = state.scale.scale if isinstance(state.scale, ScaleState) else None
     grads, out = gradient(state.params, state.frozen, buffers, batch, key, scale)
     return Accumulated(
         grads=grads,
@@ -196,7 +196,9 @@ def apply(
     one = torch.ones_like(total.count)
     counted = total.count > 0
     count = torch.where(counted, total.count, one)
-    divisor = count if state.scale is None else count * state.scale.scale
+    divisor = count
+    if isinstance(state.scale, ScaleState):
+        divisor = count * state.scale.scale
     norm = global_norm(total.grads) / divisor
     usable = torch.isfinite(norm) & torch.isfinite(total.loss_sum) & counted
     if rule.max_norm is not None:
@@ -266,8 +268,8 @@ def _select(condition: Tensor, new: Any, old: Any) -> Any:
 
 
 def _next_scale(
-    scale: ScaleState | None, finite: Tensor, rule: StepRule
-) -> ScaleState | None:
-    if scale is None:
-        return None
+    scale: ScaleState | tuple[()], finite: Tensor, rule: StepRule
+) -> ScaleState | tuple[()]:
+    if not isinstance(scale, ScaleState):
+        return ()
     return update_scale(scale, finite, growth_interval=rule.growth_interval)

@@ -189,7 +189,7 @@ def jit(
     def overwrite(state: Any, *args: Any) -> tuple[Any, Any]:
         new, info = step(state, *args)
         for target, value in zip(tree.leaves(state), tree.leaves(new), strict=True):
-            if isinstance(target, Tensor) and target is not value:
+            if target is not value:
                 target.copy_(value)
         return state, info
 
@@ -228,7 +228,7 @@ def check_donation(
         )
         new, _ = step(*fake)
     pairs = zip(tree.named_leaves(fake[0]).items(), tree.leaves(new), strict=True)
-    kept = [(path, old, value) for (path, old), value in pairs if old is not None]
+    kept = [(path, old, value) for (path, old), value in pairs]
     owner = {old.untyped_storage()._cdata: path for path, old, _ in kept}
     for path, old, value in kept:
         if (old.shape, old.dtype) != (value.shape, value.dtype):

@@ -135,14 +135,3 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         yield
-
-
-def memory_in_use(device: torch.device) -> int:
-    """Bytes that torch holds on an accelerator, or the process's peak on a CPU."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    if device.type == "mps":
-        return torch.mps.driver_allocated_memory()
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

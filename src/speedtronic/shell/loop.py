@@ -22,6 +22,7 @@ from speedtronic.pure.config import Config
 from speedtronic.pure.inner import InnerState, StepInfo
 from speedtronic.pure.metrics import StepRecord
 from speedtronic.pure.optim import Clock
+from speedtronic.pure.scaling import ScaleState
 from speedtronic.shell import generators
 from speedtronic.shell.checkpoint import Snapshot
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
@@ -276,7 +277,7 @@ class Loop:
 
 def read(state: InnerState, info: StepInfo) -> Reading:
     """Copy what a record needs from the device, all at once."""
-    names = list(info.metrics)
+    names, scale = list(info.metrics), state.scale
     values = [
         info.loss,
         info.gradient_norm,
@@ -284,7 +285,7 @@ def read(state: InnerState, info: StepInfo) -> Reading:
         state.step,
         state.skipped,
         state.skipped_in_row,
-        torch.zeros(()) if state.scale is None else state.scale.scale,
+        scale.scale if isinstance(scale, ScaleState) else torch.zeros(()),
         *info.metrics.values(),
     ]
     device = info.loss.device
@@ -297,7 +298,7 @@ def read(state: InnerState, info: StepInfo) -> Reading:
         step=int(told[3]),
         skipped=int(told[4]),
         skipped_in_row=int(told[5]),
-        scale=None if state.scale is None else told[6],
+        scale=told[6] if isinstance(scale, ScaleState) else None,
         metrics=dict(zip(names, told[7:], strict=True)),
     )
 

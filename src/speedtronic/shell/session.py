@@ -102,7 +102,7 @@ def build_session(config: Config, example: Batch) -> Session:
     optimizer = optimizer_from_config(
         config.optimizer, schedule, params, roles_of(module)
     )
-    scale = init_scale(config.precision.initial_scale) if arithmetic.scaled else None
+    scale = init_scale(config.precision.initial_scale) if arithmetic.scaled else ()
     state = init_inner(
         optimizer,
         params,
@@ -111,7 +111,7 @@ def build_session(config: Config, example: Batch) -> Session:
         buffers=buffers,
         scale=scale,
     )
-    state = tree_map(lambda x: x if x is None else x.to(device), state)
+    state = tree_map(lambda x: x.to(device), state)
     context = autocast(arithmetic, device)
     keyed = _draws_by_function(module, state, on_device(example, device), context)
     return Session(
