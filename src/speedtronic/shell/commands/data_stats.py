@@ -22,30 +22,19 @@ def run(options: Options) -> int:
     """Prepare what is missing and print the counts.
 
     Raises:
-        ConfigError, DataError, StorageError: as `speedtronic.shell.data_report`.
+        ConfigError, DataError, StorageError: the data cannot be used or stored.
     """
+    import attrs
+
     from speedtronic.shell.config import load_config
     from speedtronic.shell.console import answer, say
-    from speedtronic.shell.data.prepare import silent
-    from speedtronic.shell.data_report import prepare
+    from speedtronic.shell.data.stats import measure
+    from speedtronic.shell.paths import token_folder
 
-    told = prepare(load_config(options.config, options.set), silent)
+    config = load_config(options.config, options.set)
+    stats = measure(config, directory=token_folder(config))
     if options.json:
-        answer({"ok": True, **told})
-        return 0
-    for source in told.pop("sources"):
-        say(f"{source.pop('source')}:")
-        _table(source, "  ")
-    for note in told.pop("notes"):
-        say(f"note: {note}")
-    _table(told, "")
+        answer({"ok": True, **attrs.asdict(stats)})
+    else:
+        say(stats.text())
     return 0
-
-
-def _table(counts: dict[str, object], indent: str) -> None:
-    from speedtronic.shell.console import say
-
-    width = max(map(len, counts), default=0)
-    for name, value in counts.items():
-        number = f"{value:,}" if isinstance(value, int | float) else value
-        say(f"{indent}{name.replace('_', ' '):{width}}  {number}")

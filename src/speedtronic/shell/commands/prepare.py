@@ -22,19 +22,24 @@ def run(options: Options) -> int:
     """Make the token stores that are missing and say where they are.
 
     Raises:
-        ConfigError, DataError, StorageError: as `speedtronic.shell.data_report`.
+        ConfigError, DataError, StorageError: the data cannot be used or stored.
     """
     from speedtronic.shell.config import load_config
     from speedtronic.shell.console import answer, say
-    from speedtronic.shell.data.prepare import silent
-    from speedtronic.shell.data_report import prepare
+    from speedtronic.shell.data.stats import measure
+    from speedtronic.shell.paths import token_folder
 
-    told = prepare(load_config(options.config, options.set), silent)
+    config = load_config(options.config, options.set)
+    stats = measure(config, directory=token_folder(config))
+    stores = {s.name: s for s in stats.sources if s.store is not None}
     if options.json:
-        answer({"ok": True, **told})
+        told = {
+            name: {"tokens": s.tokens, "store": s.store} for name, s in stores.items()
+        }
+        answer({"ok": True, "sources": told})
         return 0
-    for source in told["sources"]:
-        say(f"{source['source']}: {source['tokens']} tokens in {source['store']}")
-    if not told["sources"]:
+    for name, source in stores.items():
+        say(f"{name}: {source.tokens} tokens in {source.store}")
+    if not stores:
         say("this data needs no token store")
     return 0
