@@ -94,7 +94,7 @@ def test_resuming_with_another_batch() -> None:
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many rows are computed together changes none of them."""
     whole = rows_of(order([7, 5], [2.0, 1.0], step_rows=4), range(20))
-    monkeypatch.setattr(row_order, "CHUNK", 3)
+    monkeypatch.setattr(row_order, "CHUNK_ROWS", 5)
 
     assert whole == rows_of(order([7, 5], [2.0, 1.0], step_rows=4), range(20))
 

@@ -19,7 +19,8 @@ from speedtronic.pure.data.position import Cursor, Share, cursor_at, usable, wal
 from speedtronic.pure.random import fold_in
 from speedtronic.shell.data.mapped import Array
 
-CHUNK = 2**14  # rows whose places are computed together
+CHUNK_STEPS = 128  # steps whose places are computed together ...
+CHUNK_ROWS = 2**14  # ... but no more rows than these, or one step's
 
 
 class Addressed(Protocol):
@@ -81,6 +82,8 @@ class RowOrder:
         single = len(sources) == 1
         self._rows = self._share_rows[0] if single else LARGEST
         self._drop_last = schedule.drop_last and single
+        step_rows = schedule.step_rows
+        self._size = max(step_rows, min(CHUNK_ROWS, CHUNK_STEPS * step_rows))
         self._chunk = lru_cache(maxsize=4)(self._compute_chunk)
         self._start = Cursor()
 
@@ -114,20 +117,20 @@ class RowOrder:
 
     def _places(self, first: int, count: int) -> Places:
         """The places of ``count`` rows from the walk's row ``first`` on."""
-        found = []
-        for number in range(first // CHUNK, (first + count - 1) // CHUNK + 1):
+        found, size = [], self._size
+        for number in range(first // size, (first + count - 1) // size + 1):
             source, address = self._chunk(number)
-            begin = max(0, first - number * CHUNK)
-            end = min(CHUNK, first + count - number * CHUNK)
+            begin = max(0, first - number * size)
+            end = min(size, first + count - number * size)
             found.append((source[begin:end], address[begin:end]))
         sources, addresses = zip(*found, strict=True)
         walked = np.arange(first, first + count)
         return Places(walked, np.concatenate(sources), np.concatenate(addresses))
 
     def _compute_chunk(self, number: int) -> tuple[Array, Array]:
-        walked = number * CHUNK + torch.arange(CHUNK)
+        walked = number * self._size + torch.arange(self._size)
         source, draw = deal(walked, self._parts)
-        addresses = torch.zeros(CHUNK, 2, dtype=torch.int64)
+        addresses = torch.zeros(self._size, 2, dtype=torch.int64)
         for index in range(len(self._sources)):
             mine = source == index
             found = self._addresses(index, draw[mine])

@@ -17,9 +17,11 @@ import json
 from pathlib import Path
 
 import attrs
+import numpy as np
 
 from speedtronic.errors import DataError
 from speedtronic.pure.strict_json import from_json
+from speedtronic.shell.data.files import look
 from speedtronic.shell.data.mapped import Mapped
 from speedtronic.shell.data.rows import Tokens
 
@@ -84,13 +86,15 @@ class Store:
     def _map(
         self, name: str, dtype: str, length: int, columns: int | None = None
     ) -> Mapped:
-        mapped = Mapped(self.folder / name, dtype, columns)
-        if len(mapped.array) != length:
+        path = self.folder / name
+        expected = length * (columns or 1) * np.dtype(dtype).itemsize
+        found = look(path).size
+        if found != expected:
             raise DataError(
-                f"{self.folder / name} holds {len(mapped.array)} entries, "
-                f"{ABOUT} says {length}; remove the folder to prepare it again"
+                f"{path} has {found} bytes, expected {expected} by {ABOUT}; "
+                "remove the folder to prepare it again"
             )
-        return mapped
+        return Mapped(path, dtype, columns)
 
 
 def read_about(folder: Path) -> About:
