@@ -3,14 +3,13 @@
 0 done, 1 the run failed, 2 the user's input is wrong, 130 and 143 interrupted by
 SIGINT and SIGTERM. A mistake is one ``error:`` line on stderr, with ``--json`` also an
 object on stdout; a traceback is shown for ``--debug`` only, and kept in a file where
-it tells of a fault in Speedtronic itself. Nothing imports this module but the entry
+it tells of something unforeseen. Nothing imports this module but the entry
 point.
 """
 
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 from speedtronic import __version__
@@ -53,9 +52,9 @@ def _run(arguments: Sequence[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _failed([f"{where}{error.strerror or error}"], 1, arguments)
     except Exception as error:
-        told = traceback.format_exception_only(error)[-1].strip()
+        told = f"{type(error).__name__}: {error}"
         kept = "" if "--debug" in arguments else f"; the traceback is in {_keep()}"
-        return _failed([f"a fault in Speedtronic: {told}{kept}"], 1, arguments)
+        return _failed([f"unexpected {told}{kept}"], 1, arguments)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -80,6 +79,8 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _failed(problems: Sequence[str], code: int, arguments: Sequence[str]) -> int:
     if "--debug" in arguments:
+        import traceback
+
         note(traceback.format_exc().rstrip())
     complain(problems)
     if "--json" in arguments:
@@ -90,6 +91,7 @@ def _failed(problems: Sequence[str], code: int, arguments: Sequence[str]) -> int
 def _keep() -> str:
     """Write the current traceback to a new file and return its path."""
     import tempfile
+    import traceback
 
     with tempfile.NamedTemporaryFile(
         "w", prefix="speedtronic-", suffix=".txt", delete=False, encoding="utf-8"

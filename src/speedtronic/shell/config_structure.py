@@ -56,6 +56,7 @@ def found(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
+        value = redact(value)
         return f"the text {value if len(value) <= 40 else value[:40] + '...'!r}"
     if isinstance(value, int | float):
         return "a huge number" if 1e100 < abs(value) else f"the number {value}"
