@@ -12,8 +12,7 @@ of its weights, so that activation checkpointing can run it again. Deliberately 
 a key-value cache, dropout inside attention, position tables that grow.
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -21,24 +20,10 @@ from torch import Tensor, nn
 
 from speedtronic.pure.config.model import Model
 from speedtronic.pure.loss import chunked_cross_entropy_sum
-from speedtronic.pure.recompute import recompute
+from speedtronic.pure.recompute import recomputed
 
 NORM_EPS = 1e-5
 INIT_STD = 0.02
-
-
-class BlockWeights(NamedTuple):
-    """What one block multiplies with."""
-
-    ln1: Tensor  # f32[D]
-    q: Tensor  # f32[D, D]
-    k: Tensor  # f32[K * E, D]
-    v: Tensor  # f32[K * E, D]
-    out: Tensor  # f32[D, D]
-    ln2: Tensor  # f32[D]
-    gate: Tensor  # f32[F, D]
-    up: Tensor  # f32[F, D]
-    down: Tensor  # f32[D, F]
 
 
 def feed_forward_width(d_model: int, d_ff: int | None, n_head: int) -> int:
@@ -190,11 +175,10 @@ class Transformer(nn.Module):
                 f"the sequence has {length} tokens, max_seq_len is {longest}"
             )
         mask = None if attention_mask is None else _causal_mask(attention_mask)
-        run = recompute if self.gradient_checkpointing else _call
+        block = _recomputed_block if self.gradient_checkpointing else _block
         x = self.transformer.drop(self.transformer.wte(input_ids))
         for layer in self.transformer.layers():
-            x = run(
-                _block,
+            x = block(
                 x,
                 self.rope_cos[:length],
                 self.rope_sin[:length],
@@ -224,10 +208,6 @@ def rope_tables(length: int, width: int, base: float) -> tuple[Tensor, Tensor]:
     return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 
 
-def _call(function: Callable[..., Tensor], *inputs: Tensor | None) -> Tensor:
-    return function(*inputs)
-
-
 def _block(
     x: Tensor,  # float[B, T, D]
     cos: Tensor,  # f32[T, E]
@@ -235,37 +215,44 @@ def _block(
     mask: Tensor | None,  # bool[B, 1, T, T]
     attention_factor: Tensor | None,  # float[B, T, D], of dropout
     mixing_factor: Tensor | None,  # float[B, T, D], of dropout
-    *weights: Tensor,  # as BlockWeights
+    ln1: Tensor,  # f32[D]
+    q_proj: Tensor,  # f32[D, D]
+    k_proj: Tensor,  # f32[K * E, D]
+    v_proj: Tensor,  # f32[K * E, D]
+    out_proj: Tensor,  # f32[D, D]
+    ln2: Tensor,  # f32[D]
+    gate_proj: Tensor,  # f32[F, D]
+    up_proj: Tensor,  # f32[F, D]
+    down_proj: Tensor,  # f32[D, F]
 ) -> Tensor:
-    w = BlockWeights(*weights)
-    attended = _attention(_norm(x, w.ln1), w, cos, sin, mask)
-    x = x + (attended if attention_factor is None else attended * attention_factor)
-    normed = _norm(x, w.ln2)
-    gated = F.silu(F.linear(normed, w.gate)) * F.linear(normed, w.up)
-    mixed = F.linear(gated, w.down)
-    return x + (mixed if mixing_factor is None else mixed * mixing_factor)
+    normed = _norm(x, ln1)
+    q, k, v = (
+        torch.unflatten(F.linear(normed, weight), -1, (-1, cos.shape[-1]))
+        for weight in (q_proj, k_proj, v_proj)
+    )
+    attended = F.scaled_dot_product_attention(
+        _rotate(q.transpose(-2, -3), cos, sin),
+        _rotate(k.transpose(-2, -3), cos, sin),
+        v.transpose(-2, -3),
+        attn_mask=mask,
+        is_causal=mask is None,
+        enable_gqa=k_proj.shape != q_proj.shape,
+    )
+    y = F.linear(attended.transpose(-2, -3).flatten(-2), out_proj)
+    x = x + (y if attention_factor is None else y * attention_factor)
+    normed = _norm(x, ln2)
+    gated = F.silu(F.linear(normed, gate_proj)) * F.linear(normed, up_proj)
+    y = F.linear(gated, down_proj)
+    return x + (y if mixing_factor is None else y * mixing_factor)
+
+
+_recomputed_block = recomputed(
+    _block, constants=("cos", "sin", "mask", "attention_factor", "mixing_factor")
+)
 
 
 def _norm(x: Tensor, weight: Tensor) -> Tensor:
     return F.rms_norm(x, x.shape[-1:], weight, NORM_EPS)
-
-
-def _attention(
-    x: Tensor, w: BlockWeights, cos: Tensor, sin: Tensor, mask: Tensor | None
-) -> Tensor:
-    q, k, v = (
-        torch.unflatten(F.linear(x, weight), -1, (-1, cos.shape[-1])).transpose(-2, -3)
-        for weight in (w.q, w.k, w.v)
-    )
-    y = F.scaled_dot_product_attention(
-        _rotate(q, cos, sin),
-        _rotate(k, cos, sin),
-        v,
-        attn_mask=mask,
-        is_causal=mask is None,
-        enable_gqa=w.k.shape != w.q.shape,
-    )
-    return F.linear(y.transpose(-2, -3).flatten(-2), w.out)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -314,18 +301,19 @@ class _Block(nn.Module):
         self.mlp_drop = nn.Dropout(config.dropout)
         self.drops = config.dropout > 0
 
-    def weights(self) -> BlockWeights:
+    def weights(self) -> tuple[Tensor, ...]:
+        """In the order in which `_block` takes them."""
         attn, mlp = self.attn, self.mlp
-        return BlockWeights(
-            ln1=self.ln1.weight,
-            q=attn.q_proj.weight,
-            k=attn.k_proj.weight,
-            v=attn.v_proj.weight,
-            out=attn.out_proj.weight,
-            ln2=self.ln2.weight,
-            gate=mlp.gate_proj.weight,
-            up=mlp.up_proj.weight,
-            down=mlp.down_proj.weight,
+        return (
+            self.ln1.weight,
+            attn.q_proj.weight,
+            attn.k_proj.weight,
+            attn.v_proj.weight,
+            attn.out_proj.weight,
+            self.ln2.weight,
+            mlp.gate_proj.weight,
+            mlp.up_proj.weight,
+            mlp.down_proj.weight,
         )
 
     def dropout_factors(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
