@@ -19,6 +19,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,25 +57,46 @@ class Digest:
             raise Damaged(f"{path} has other bytes than were written (sha256 differs)")
 
 
+class BackgroundHash:
+    """A digest computed in a thread beside the reading or writing of the same bytes.
+
+    Hashing takes longer than copying, and both let go of the interpreter.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._size = 0
+        self._thread = ThreadPoolExecutor(1)
+
+    def update(self, view: memoryview) -> Future[None]:
+        """Add bytes, in the order of the calls; they must stay until it is done."""
+        self._size += len(view)
+        return self._thread.submit(self._hash.update, view)
+
+    def digest(self) -> Digest:
+        """The digest of everything; nothing can be added after it."""
+        self._thread.shutdown()
+        return Digest(self._hash.hexdigest(), self._size)
+
+
 class HashedFile:
     """A file open for writing that hashes what passes through it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._hash = hashlib.sha256()
-        self._size = 0
+        self._hash = BackgroundHash()
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write all of ``data``."""
+        """Write all of ``data``; large pieces are hashed and written side by side."""
         view = memoryview(data)
-        self._hash.update(view)
-        self._size += len(view)
+        hashed = self._hash.update(view)
         while len(view):
             view = view[os.write(self._descriptor, view) :]
+        hashed.result()
 
     def digest(self) -> Digest:
-        """The digest of everything written so far."""
-        return Digest(self._hash.hexdigest(), self._size)
+        """The digest of everything that was written; it ends the writing."""
+        return self._hash.digest()
 
 
 @contextmanager

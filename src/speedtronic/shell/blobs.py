@@ -9,7 +9,6 @@ memory and cannot hash it on the way: a checkpoint would be read again for its s
 Nothing is ever pickled; sparse and quantised tensors are refused.
 """
 
-import hashlib
 import io
 import json
 import math
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 
 from speedtronic.errors import CheckpointError, Damaged
-from speedtronic.shell.atomic import Digest, create
+from speedtronic.shell.atomic import BackgroundHash, Digest, create
 
 # In the order of the format's library, which puts wide elements first, so that every
 # tensor is aligned.
@@ -49,7 +48,7 @@ _DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _RANK = {dtype: rank for rank, dtype in enumerate(_DTYPES.values())}
-_CHUNK = 1 << 20  # bytes; small enough to stay in the cache between hash and copy
+_CHUNK = 1 << 22  # bytes, hashed and copied side by side
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format's library
 # What taking apart an arbitrary JSON value, or allocating by it, may raise.
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RuntimeError)
@@ -133,7 +132,8 @@ class _Hashing:
 
     def __init__(self, file: io.FileIO) -> None:
         self._file = file
-        self.hash = hashlib.sha256()
+        self._hash = BackgroundHash()
+        self.digest = self._hash.digest
 
     def into(self, view: memoryview) -> None:
         for start in range(0, len(view), _CHUNK):
@@ -144,7 +144,7 @@ class _Hashing:
                 if not count:
                     raise ValueError("it ends too early")
                 filled += count
-            self.hash.update(chunk)
+            self._hash.update(chunk)
 
     def take(self, size: int) -> bytes:
         data = bytearray(size)
@@ -171,7 +171,7 @@ def _read(
     except _MALFORMED as error:
         raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
     if digest is not None:
-        digest.expect(path, Digest(source.hash.hexdigest(), size))
+        digest.expect(path, source.digest())
     return found
 
 
