@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import torch
 
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array
 
 
 @attrs.define

@@ -36,7 +36,7 @@ def text_file(folder: Path, data: bytes) -> Path:
 
 def ids(store: Store) -> list[int]:
     """All tokens of a store."""
-    return store.ids.take(np.arange(store.about.tokens)).tolist()
+    return store.ids.windows(np.array([0]), store.about.tokens)[0].tolist()
 
 
 def names(folder: Path) -> list[str]:
@@ -76,7 +76,7 @@ def test_bytes_without_a_mark(tmp_path: Path) -> None:
 
     assert list(b"hello") == ids(store)
     assert "uint8" == store.about.dtype
-    assert [[5, 5]] == store.documents.array.tolist()
+    assert [[5, 5]] == store.documents().tolist()
 
 
 def test_one_mark_after_each_document(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_one_mark_after_each_document(tmp_path: Path) -> None:
     store = prepare_store(source(path, 256, separator="|"), tmp_path / "cache")
 
     assert [97, 98, 256, 99, 256] == ids(store)
-    assert [[3, 2], [5, 1]] == store.documents.array.tolist()
+    assert [[3, 2], [5, 1]] == store.documents().tolist()
 
 
 def test_a_mask_for_prompts(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_mask_for_prompts(tmp_path: Path) -> None:
 
     assert store.mask is not None
     assert [97, 98, 99, 256] == ids(store)
-    assert [0, 0, 1, 1] == store.mask.take(np.arange(4)).tolist()
+    assert [0, 0, 1, 1] == store.mask.windows(np.array([0]), 4)[0].tolist()
 
 
 def test_the_second_time_nothing_is_read(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_crash_costs_only_what_was_not_saved(
 
     assert [[0, 3, 5, 9][crash_after]] == again.starts
     assert b"abcdefg" == bytes(ids(store))
-    assert [2, 3, 6, 7] == store.documents.array[:, 0].tolist()
+    assert [2, 3, 6, 7] == store.documents()[:, 0].tolist()
     whole = prepare_store(source(path, separator="|"), tmp_path / "other")
     assert whole.about == store.about
 

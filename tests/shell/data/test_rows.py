@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from speedtronic.pure.random import fold_in, key_from_seed
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array, ranges
 from speedtronic.shell.data.rows import BlockRows, DocumentRows, Rows, Tokens
 
 KEY = key_from_seed(5)
@@ -22,11 +22,11 @@ class Held:
 
     def windows(self, starts: Array, length: int) -> Array:
         """The numbers from each start."""
-        return self.take(starts[:, None] + np.arange(length))
+        return self._values[starts[:, None] + np.arange(length)]
 
-    def take(self, index: Array) -> Array:
-        """The numbers at ``index``."""
-        return self._values[index]
+    def spans(self, starts: Array, lengths: Array) -> Array:
+        """The numbers of all spans."""
+        return self._values[ranges(starts, lengths)]
 
 
 def tokens(

@@ -65,9 +65,7 @@ def test_a_file_of_another_length(folder: Path) -> None:
     """Both lengths are told, and what to do."""
     with (folder / "tokens.bin").open("ab") as file:
         file.write(b"!")
-    with pytest.raises(
-        DataError, match="has 6 bytes, expected 5 by store.json"
-    ):
+    with pytest.raises(DataError, match="has 6 bytes, expected 5 by store.json"):
         Store(folder)
 
 

@@ -6,12 +6,11 @@ from speedtronic.pure.random import key_from_seed
 from speedtronic.shell.data.synthetic import SyntheticNumbers
 
 
-def test_windows_are_what_is_taken() -> None:
-    """A window is the numbers from its start, wherever it is read."""
+def test_windows_and_spans_are_the_same_stream() -> None:
+    """A number is the same however it is read."""
     numbers = SyntheticNumbers(1000, 50, key_from_seed(0))
     windows = numbers.windows(np.array([5, 900]), 3)
+    spans = numbers.spans(np.array([900, 5]), np.array([2, 3]))
 
     assert 1000 == len(numbers)
-    assert windows.tolist() == [
-        numbers.take(np.arange(start, start + 3)).tolist() for start in (5, 900)
-    ]
+    assert [*windows[1, :2].tolist(), *windows[0].tolist()] == spans.tolist()

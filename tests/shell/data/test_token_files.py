@@ -23,8 +23,8 @@ def stored(
 
 def contents(store: Store) -> tuple[list[int], list[int]]:
     """Ids and where documents end."""
-    ids = store.ids.take(np.arange(store.about.tokens)).tolist()
-    return ids, store.documents.array[:, 0].tolist()
+    ids = store.ids.windows(np.array([0]), store.about.tokens)[0].tolist()
+    return ids, store.documents()[:, 0].tolist()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int32", "int64"])

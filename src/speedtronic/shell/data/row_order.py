@@ -17,7 +17,7 @@ from speedtronic.pure.data.mixture import deal, shares
 from speedtronic.pure.data.order import LARGEST, permute
 from speedtronic.pure.data.position import Cursor, Share, cursor_at, usable, walk
 from speedtronic.pure.random import fold_in
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array
 
 CHUNK_STEPS = 128  # steps whose places are computed together ...
 CHUNK_ROWS = 2**14  # ... but no more rows than these, or one step's

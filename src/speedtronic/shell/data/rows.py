@@ -17,7 +17,7 @@ from speedtronic.pure.data.blocks import Cuts, starts
 from speedtronic.pure.data.documents import cut_documents, fill_slots, plan_rows
 from speedtronic.pure.data.order import permute
 from speedtronic.pure.random import fold_in
-from speedtronic.shell.data.mapped import Array, Numbers
+from speedtronic.shell.data.numbers import Array, Numbers, ranges
 
 IGNORE = -100  # a label that does not count for the loss
 _PIECES = 0xD0C5  # separates the order of documents from the order of rows
@@ -102,26 +102,25 @@ class DocumentRows:
         labels = np.full_like(inputs, IGNORE)
         for epoch in np.unique(addresses[:, 0]):
             mine = np.flatnonzero(addresses[:, 0] == epoch)
-            place, source = self._positions(addresses[mine, 1], int(epoch))
+            place, start, length = self._pieces(addresses[mine, 1], int(epoch))
             at = mine[place // self._block], place % self._block
-            inputs[at] = self._tokens.ids.take(source)
-            labels[at] = self._tokens.ids.take(source + 1)
+            inputs[at] = self._tokens.ids.spans(start, length)
+            targets = self._tokens.ids.spans(start + 1, length).astype(np.int64)
             if self._tokens.mask is not None:
-                counts = self._tokens.mask.take(source + 1)
-                labels[at] = np.where(counts == 0, IGNORE, labels[at])
+                targets[self._tokens.mask.spans(start + 1, length) == 0] = IGNORE
+            labels[at] = targets
         return inputs, labels
 
-    def _positions(self, rows: Array, epoch: int) -> tuple[Array, Array]:
-        """Where each position of rows goes (flat), and the token it reads."""
+    def _pieces(self, rows: Array, epoch: int) -> tuple[Array, Array, Array]:
+        """Where each position of rows goes (flat); start and length of their pieces."""
         first = self._plan.first.numpy()
         counts = first[rows + 1] - first[rows]
-        slot = self._plan.slot.numpy()[_ranges(first[rows], counts)]
+        slot = self._plan.slot.numpy()[ranges(first[rows], counts)]
         piece = self._filled(epoch)[slot]
         length = self._length.numpy()[piece]
-        source = _ranges(self._start.numpy()[piece], length)
         used = np.add.reduceat(length, np.cumsum(counts) - counts)
-        place = _ranges(np.arange(len(rows)) * self._block, used)
-        return place, source
+        place = ranges(np.arange(len(rows)) * self._block, used)
+        return place, self._start.numpy()[piece], length
 
     def _fill(self, epoch: int) -> Array:
         order = torch.arange(len(self._length))
@@ -152,9 +151,3 @@ def batch_of(inputs: Array, labels: Array) -> dict[str, Tensor]:
         "input_ids": torch.from_numpy(inputs),
         "labels": torch.from_numpy(labels),
     }
-
-
-def _ranges(starts: Array, lengths: Array) -> Array:
-    """``arange(s, s + n)`` for each pair, end to end."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import attrs
 
 from speedtronic.shell.data.documents import Documents
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array
 from speedtronic.shell.data.text import Piece
 from speedtronic.shell.data.tokenizers import ByteTokenizer, Tokenizer
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from speedtronic.pure.config import Config
 from speedtronic.pure.data.position import usable
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array
 from speedtronic.shell.data.pipeline import (
     Prepared,
     cut_rows,

@@ -22,7 +22,7 @@ import numpy as np
 from speedtronic.errors import DataError
 from speedtronic.pure.strict_json import from_json
 from speedtronic.shell.data.files import look
-from speedtronic.shell.data.mapped import Mapped
+from speedtronic.shell.data.numbers import Array, FileNumbers
 from speedtronic.shell.data.rows import Tokens
 
 SCHEMA = 1
@@ -58,7 +58,7 @@ class About:
 
 
 class Store:
-    """A complete store, mapped into memory.
+    """A complete store, open for reading.
 
     Raises:
         DataError: the folder is not a complete store.
@@ -67,10 +67,17 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.about = about = read_about(folder)
-        self.ids = self._map(TOKENS, about.dtype, about.tokens)
-        self.documents = self._map(DOCUMENTS, "int64", about.documents, 2)
-        masked = MASK in about.sha256
-        self.mask = self._map(MASK, "uint8", about.tokens) if masked else None
+        self._check(TOKENS, about.tokens * np.dtype(about.dtype).itemsize)
+        self._check(DOCUMENTS, about.documents * 16)
+        self.ids = FileNumbers(folder / TOKENS, about.dtype)
+        self.mask: FileNumbers | None = None
+        if MASK in about.sha256:
+            self._check(MASK, about.tokens)
+            self.mask = FileNumbers(folder / MASK, "uint8")
+
+    def documents(self) -> Array:
+        """Where each document ends, and its bytes of text: i64[documents, 2]."""
+        return np.memmap(self.folder / DOCUMENTS, "<i8", "r").reshape(-1, 2)
 
     def part(self, first: int, stop: int) -> Tokens:
         """The tokens from ``first`` to before ``stop``."""
@@ -78,23 +85,19 @@ class Store:
             name=self.about.source,
             ids=self.ids,
             mask=self.mask,
-            ends=self.documents.array[:, 0],
+            ends=self.documents()[:, 0],
             first=first,
             stop=stop,
         )
 
-    def _map(
-        self, name: str, dtype: str, length: int, columns: int | None = None
-    ) -> Mapped:
+    def _check(self, name: str, expected: int) -> None:
         path = self.folder / name
-        expected = length * (columns or 1) * np.dtype(dtype).itemsize
         found = look(path).size
         if found != expected:
             raise DataError(
                 f"{path} has {found} bytes, expected {expected} by {ABOUT}; "
                 "remove the folder to prepare it again"
             )
-        return Mapped(path, dtype, columns)
 
 
 def read_about(folder: Path) -> About:

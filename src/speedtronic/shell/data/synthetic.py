@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from speedtronic.pure.data.synthetic import synthetic_tokens
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array, ranges
 
 
 class SyntheticNumbers:
@@ -19,9 +19,12 @@ class SyntheticNumbers:
 
     def windows(self, starts: Array, length: int) -> Array:
         """The ``length`` ids from each start, i64[n, length]."""
-        return self.take(np.asarray(starts)[:, None] + np.arange(length))
+        return self._take(starts[:, None] + np.arange(length))
 
-    def take(self, index: Array) -> Array:
-        """The ids at ``index``, i64 of its shape."""
-        where = torch.from_numpy(np.asarray(index, np.int64))
+    def spans(self, starts: Array, lengths: Array) -> Array:
+        """The ids from each start, as many as its length, end to end."""
+        return self._take(ranges(starts, lengths))
+
+    def _take(self, index: Array) -> Array:
+        where = torch.from_numpy(index)
         return synthetic_tokens(where, self._vocab_size, self._key).numpy()

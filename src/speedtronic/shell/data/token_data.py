@@ -11,7 +11,7 @@ import numpy as np
 from speedtronic.pure.data.position import Cursor
 from speedtronic.shell.data.base import StepBatch
 from speedtronic.shell.data.collate import Batch
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array
 from speedtronic.shell.data.row_order import RowOrder, Schedule
 from speedtronic.shell.data.rows import IGNORE, Rows, Tokens, batch_of, read_windows
 from speedtronic.shell.data.tokenizers import ByteTokenizer, Tokenizer
@@ -144,7 +144,7 @@ def _text_bytes(tokens: Tokens, tokenizer: Tokenizer) -> int:
     for first, stop in zip(bounds[:-1], bounds[1:], strict=True):
         for at in range(first, stop, _DECODED_TOGETHER):
             end = min(stop, at + _DECODED_TOGETHER)
-            ids = tokens.ids.take(np.arange(at, end)).tolist()
+            ids = tokens.ids.windows(np.array([at]), end - at)[0].tolist()
             ids = ids[:-1] if ids[-1] == tokenizer.end_of_document else ids
             total += len(tokenizer.decode(ids).encode())
     return total

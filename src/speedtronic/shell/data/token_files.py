@@ -23,7 +23,7 @@ from numpy.lib import format as npy
 
 from speedtronic.errors import DataError
 from speedtronic.shell.data.files import FileState, check_unchanged, ending, look
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array
 from speedtronic.shell.data.source import Chunk
 
 CHUNK_TOKENS = 2**20

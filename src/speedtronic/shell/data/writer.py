@@ -16,7 +16,7 @@ import numpy as np
 from speedtronic.errors import DataError
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, write_bytes
-from speedtronic.shell.data.mapped import Array
+from speedtronic.shell.data.numbers import Array
 from speedtronic.shell.data.source import Chunk
 from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About
 
