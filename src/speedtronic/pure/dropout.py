@@ -32,7 +32,7 @@ def keyed_dropout(key: Tensor, x: Tensor, rate: float, shared: int = 0) -> Tenso
 
     >>> from speedtronic.pure.random import key_from_seed
     >>> keyed_dropout(key_from_seed(0), torch.ones(6), 0.5)
-    tensor(0)
+    tensor([0., 0., 0., 2., 0., 2.])
     """
     if rate >= 1:
         return x * 0

@@ -12,11 +12,10 @@ counts no target, changes nothing but the loss scale and the counters of skipped
 Nothing here waits for a device: info stays there until somebody reads it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import attrs
 import torch
 from torch import Tensor
 
@@ -29,7 +28,7 @@ from speedtronic.pure.optim.base import (
 )
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.scaling import ScaleState, update_scale
-from speedtronic.pure.tree import evolve, global_norm, state, tree_map
+from speedtronic.pure.tree import evolve, global_norm, state, static, tree_map
 from speedtronic.pure.types import Batch, Buffers, Params
 
 
@@ -70,16 +69,19 @@ class StepInfo:
     metrics: dict[str, Tensor]  # f32[] each, means weighted by count
 
 
-@attrs.frozen(kw_only=True)
+@state
 class StepRule:
     """What does not change from step to step."""
 
-    max_norm: float | None = None  # clip the global gradient norm to this
-    growth_interval: int = 2000  # finite steps before the loss scale doubles
-    kernel: AdamwKernel | None = None  # for the optimizer's fused form, if it has one
+    # Clip the global gradient norm to this.
+    max_norm: float | None = static(default=None)
+    # Finite steps before the loss scale doubles.
+    growth_interval: int = static(default=2000)
+    # For the optimizer's fused form, if it has one.
+    kernel: AdamwKernel | None = static(default=None)
 
 
-Step = Callable[..., tuple[InnerState, StepInfo]]
+PLAIN = StepRule()
 
 
 def init_inner(
@@ -180,7 +182,7 @@ def apply(
     state: InnerState,
     total: Accumulated,
     *,
-    rule: StepRule = StepRule(),
+    rule: StepRule = PLAIN,
     progress: Tensor | None = None,
 ) -> tuple[InnerState, StepInfo]:
     """Divide, check, clip and step.
@@ -239,7 +241,7 @@ def inner_step(
     state: InnerState,
     micro_batches: Sequence[Batch],
     *,
-    rule: StepRule = StepRule(),
+    rule: StepRule = PLAIN,
     progress: Tensor | None = None,
 ) -> tuple[InnerState, StepInfo]:
     """One optimizer step over one or more micro-batches.

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
@@ -72,7 +71,7 @@ class StepRunner:
         self.gradient, self.optimizer, self.rule = gradient, optimizer, rule
         self.donate, self.reduce, self.warn = donate, reduce, warn
         kernel = adamw_over_its_buffers if donate else FUNCTIONAL_ADAMW
-        self.eager_rule = attrs.evolve(rule, kernel=kernel if fused else None)
+        self.eager_rule = tree.evolve(rule, kernel=kernel if fused else None)
         self.compiled = compiled is not None
         if compiled is not None:
             self._compile(compiled)
@@ -142,9 +141,7 @@ class StepRunner:
             )
 
         self._whole = jit(whole, donate=self.donate, backend=backend)
-        self._first = torch.compile(
-            first, fullgraph=True, dynamic=False, backend=backend
-        )
+        self._first = jit(first, backend=backend)
         self._more = jit(more, donate=True, backend=backend)
         self._last = jit(last, donate=self.donate, backend=backend)
 
@@ -164,7 +161,8 @@ class StepRunner:
             total, _ = self._more(total, state, batch, torch.tensor(index))
         if self.reduce is not None:
             total = self.reduce(total)
-        return self._last(state, total, progress)
+        stepped: tuple[InnerState, StepInfo] = self._last(state, total, progress)
+        return stepped
 
 
 # The gradient is taken inside the graph, and a dropout module that counts its calls
@@ -176,16 +174,34 @@ _DYNAMO: dict[str, Any] = {
 
 
 def jit(
-    step: Callable[..., tuple[Any, Any]], *, donate: bool = False, backend: str
-) -> Callable[..., tuple[Any, Any]]:
-    """Compile a pure step in one graph, in place over its first argument if donated.
+    step: Callable[..., Any], *, donate: bool = False, backend: str
+) -> Callable[..., Any]:
+    """Compile a pure function of pytrees in one graph.
+
+    With ``donate`` it is a step, ``step(state, ...) -> (state, info)``, and the graph
+    writes the new state over the old one.
 
     Raises:
         ValueError, TypeError: from `check_donation`, at the first call.
     """
-    if not donate:
-        return torch.compile(step, fullgraph=True, dynamic=False, backend=backend)
+    if donate:
+        return _jit_over(step, backend)
 
+    def flat(*args: Any) -> list[Any]:
+        return tree.leaves(step(*args))
+
+    compiled = torch.compile(flat, fullgraph=True, dynamic=False, backend=backend)
+    shape: list[Any] = []  # Dynamo cannot rebuild every state class by itself
+
+    def run(*args: Any) -> Any:
+        if not shape:
+            shape.append(_on_fake_tensors(step, *args)[1])
+        return tree.unflatten_like(shape[0], compiled(*args))
+
+    return run
+
+
+def _jit_over(step: Callable[..., Any], backend: str) -> Callable[..., Any]:
     def overwrite(state: Any, *args: Any) -> tuple[Any, Any]:
         new, info = step(state, *args)
         for target, value in zip(tree.leaves(state), tree.leaves(new), strict=True):
@@ -196,7 +212,7 @@ def jit(
     compiled = torch.compile(overwrite, fullgraph=True, dynamic=False, backend=backend)
     checked = False
 
-    def run(state: Any, *args: Any) -> tuple[Any, Any]:
+    def run(state: Any, *args: Any) -> Any:
         nonlocal checked
         if not checked:
             check_donation(step, state, *args)
@@ -204,6 +220,15 @@ def jit(
         return compiled(state, *args)
 
     return run
+
+
+def _on_fake_tensors(step: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+    """Arguments and result of a call that computes shapes only."""
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = tree.tree_map(
+            lambda x: mode.from_tensor(x) if isinstance(x, Tensor) else x, args
+        )
+        return fake, step(*fake)
 
 
 def check_donation(
@@ -221,12 +246,7 @@ def check_donation(
     Traceback (most recent call last):
     ValueError: the step returns ['b'] as ['a']; clone it inside the step, ...
     """
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fake = tree.tree_map(
-            lambda x: mode.from_tensor(x) if isinstance(x, Tensor) else x,
-            (state, *args),
-        )
-        new, _ = step(*fake)
+    fake, (new, _) = _on_fake_tensors(step, state, *args)
     pairs = zip(tree.named_leaves(fake[0]).items(), tree.leaves(new), strict=True)
     kept = [(path, old, value) for (path, old), value in pairs]
     owner = {old.untyped_storage()._cdata: path for path, old, _ in kept}

@@ -1,0 +1,79 @@
+"""Devices and arithmetic: what runs, what is refused, what is put back."""
+
+import pytest
+import torch
+
+from speedtronic.errors import DeviceError
+from speedtronic.pure.config import Precision, Run
+from speedtronic.shell.device import (
+    choose_arithmetic,
+    choose_device,
+    machine,
+    seeded,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_a_missing_device_is_refused_with_what_there_is() -> None:
+    """No silent fallback to the CPU."""
+    with pytest.raises(DeviceError, match=r"'cuda' is not on this machine.* cpu"):
+        choose_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        (Precision(), "fp32"),
+        (Precision(mode="bf16"), "bf16"),
+        (Precision(dtype="bf16"), "bf16"),
+        (Precision(mode="fp16"), "fp16"),
+    ],
+    ids=["auto", "bf16", "older name", "fp16"],
+)
+def test_the_arithmetic_is_what_was_asked_for(
+    section: Precision, expected: str
+) -> None:
+    """Only fp16 scales its loss."""
+    chosen = choose_arithmetic(section, CPU)
+
+    assert (expected, expected == "fp16") == (chosen.name, chosen.scaled)
+
+
+def test_an_arithmetic_that_does_not_run_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The message names the reason and a way out."""
+
+    def refuse(*args: object) -> None:
+        raise RuntimeError("no kernel for Half")
+
+    monkeypatch.setattr(torch.nn.functional, "linear", refuse)
+    with pytest.raises(DeviceError, match=r"fp16 does not run on cpu .no kernel.*fp32"):
+        choose_arithmetic(Precision(mode="fp16"), CPU)
+
+
+def test_the_machine_is_put_back_as_it_was() -> None:
+    """Threads and determinism hold for the run only, also when it fails."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(LookupError), machine(Run(threads=1), CPU):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert 1 == torch.get_num_threads()
+        raise LookupError
+
+    after = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    assert before == after
+
+
+def test_a_seed_holds_inside_and_leaves_no_trace() -> None:
+    """The global generator goes on as if nothing had been drawn."""
+    torch.manual_seed(1)
+    expected = torch.rand(2)
+    torch.manual_seed(1)
+    with seeded(7, CPU):
+        first = torch.rand(2)
+    with seeded(7, CPU):
+        assert torch.equal(first, torch.rand(2))
+
+    assert torch.equal(expected, torch.rand(2))
