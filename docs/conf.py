@@ -4,14 +4,14 @@ Warnings are errors (``-n -W``), so every name of ours in a signature must lead 
 page. Mathematics is written in Unicode and code: MathJax would be fetched from a CDN.
 """
 
-from importlib.metadata import version
+import importlib.metadata
 from typing import Any
 
 import attrs
 
 project = "Speedtronic"
 author = "The Speedtronic authors"
-release = version("speedtronic")
+release = importlib.metadata.version("speedtronic")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
@@ -31,10 +31,13 @@ python_use_unqualified_type_names = True
 # Types of other projects have no page here, and their inventories are on the network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(torch|nn|Tensor|attrs|numpy|np|rich)(\..*)?"),
-    (r"py:.*", r"(argparse|collections|contextlib|pathlib|types|typing)\..*"),
+    (r"py:.*", r"(argparse|collections|contextlib|os|pathlib|types|typing)\..*"),
     # Type variables are not objects that could have a page.
     (r"py:.*", r"(.*\.)?[A-Z]"),
 ]
+
+# A field may have the name of a builtin type, such as `bytes`.
+suppress_warnings = ["ref.python"]
 
 
 def fields_as_signature(
@@ -43,7 +46,7 @@ def fields_as_signature(
     """The fields of an attrs class; a state's own ``__init__`` takes ``**given``."""
     if what != "class" or not attrs.has(shown):
         return None
-    fields = [f"{f.name}" for f in attrs.fields(shown) if f.init]
+    fields = [f.name for f in attrs.fields(shown) if f.init]
     return f"(*, {', '.join(fields)})" if fields else "()", None
 
 
