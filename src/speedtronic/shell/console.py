@@ -1,7 +1,7 @@
 """What a command says: results on stdout, mistakes on stderr, tokens on neither."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from speedtronic.shell.redact import redact
@@ -28,3 +28,28 @@ def complain(problems: Sequence[str]) -> None:
     """Write one ``error:`` line to stderr for each problem."""
     for problem in problems:
         note("error: " + " ".join(problem.split("\n")))
+
+
+def tenths(least: int = 2**26) -> Callable[[str, int, int], None]:
+    """A progress report that notes each tenth of a long preparation.
+
+    Args:
+        least: bytes; what is shorter is done before anybody wonders.
+
+    >>> import contextlib, io
+    >>> shown, report = io.StringIO(), tenths(least=100)
+    >>> with contextlib.redirect_stderr(shown):
+    ...     for done in (50, 55, 100):
+    ...         report("a.txt", done, 100)
+    >>> shown.getvalue()
+    'a.txt: 50 %\\na.txt: 100 %\\n'
+    """
+    told: dict[str, int] = {}
+
+    def report(source: str, done: int, total: int) -> None:
+        tenth = 10 * done // max(total, 1)
+        if total >= least and tenth > told.get(source, 0):
+            told[source] = tenth
+            note(f"{source}: {10 * tenth} %")
+
+    return report

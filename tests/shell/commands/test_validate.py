@@ -56,4 +56,5 @@ def test_the_starter_config_trains_as_it_is(
     """init, validate, train: three commands and no editor."""
     assert 0 == main(["init", "--path", "new.yaml"])
     assert 0 == main(["validate", "--config", "new.yaml"])
-    assert 0 == main(["train", "--config", "new.yaml", "--max-steps", "2", "--quiet"])
+    less = ["--set", "data.num_tokens=3000", "--set", "run.threads=1"]
+    assert 0 == main(["train", "--config", "new.yaml", "--max-steps", "2", *less])

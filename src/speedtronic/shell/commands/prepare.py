@@ -25,12 +25,12 @@ def run(options: Options) -> int:
         ConfigError, DataError, StorageError: the data cannot be used or stored.
     """
     from speedtronic.shell.config import load_config
-    from speedtronic.shell.console import answer, say
+    from speedtronic.shell.console import answer, say, tenths
     from speedtronic.shell.data.stats import measure
     from speedtronic.shell.paths import token_folder
 
     config = load_config(options.config, options.set)
-    stats = measure(config, directory=token_folder(config))
+    stats = measure(config, directory=token_folder(config), progress=tenths())
     stores = {s.name: s for s in stats.sources if s.store is not None}
     if options.json:
         told = {
