@@ -73,14 +73,24 @@ def load_weights(module: nn.Module, init_from: str) -> tuple[str, ...]:
     if isinstance(module, Transformer):
         _check_config(module.config, source.config, init_from)
         tensors = _under_our_names(tensors, init_from)
+    fill(module, tensors, f"model.init_from: {init_from}")
+    return (f"model.init_from: {len(tensors)} tensors from {source.files[0].parent}",)
+
+
+def fill(module: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy tensors into the module's parameters and saved buffers, by name.
+
+    Raises:
+        ModelError: one line for each misfit, with ``where`` before it; the module is
+            then as it was.
+    """
     places = _places(module)
     told = _misfits(places, tensors, module)
     if told:
-        raise ModelError([f"model.init_from: {init_from}: {line}" for line in told])
+        raise ModelError([f"{where}: {line}" for line in told])
     with torch.no_grad():
         for names, place in places:
             place.copy_(next(tensors[name] for name in names if name in tensors))
-    return (f"model.init_from: {len(places)} tensors from {source.files[0].parent}",)
 
 
 def _locate(init_from: str) -> _Source:
