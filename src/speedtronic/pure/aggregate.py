@@ -207,14 +207,17 @@ def leaf_rule(rule: Aggregator, dtype: torch.dtype) -> Aggregator:
 
 
 def widen(x: Tensor) -> Tensor:
-    """What rules work on: real parts, floats of at least 32 bits.
+    """What rules work on: real parts, float32 or float64, integers that compare.
 
     >>> widen(torch.ones(1, dtype=torch.bfloat16))
     tensor([1.])
     """
     x = real(x)
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return x.to(wide) if x.is_floating_point() else x
+    if x.dtype in (torch.float32, torch.float64):
+        return x
+    if x.is_floating_point():
+        return x.to(torch.float32)
+    return x.to(torch.int64) if x.dtype in (torch.uint16, torch.uint32) else x
 
 
 def narrow(like: Tensor, x: Tensor) -> Tensor:

@@ -22,9 +22,9 @@ import attrs
 import torch
 from torch import Tensor
 
-from speedtronic.pure.delta import Delta, Weights, delta_problems, norm
+from speedtronic.pure.delta import Delta, Weights, delta_problems
 from speedtronic.pure.reduction import like_real, real
-from speedtronic.pure.tree import evolve, state, zeros_like
+from speedtronic.pure.tree import evolve, global_norm, state, tree_map, zeros_like
 from speedtronic.pure.types import Params
 
 
@@ -58,20 +58,26 @@ class OuterState:
 class OuterInfo:
     """What an outer step tells."""
 
-    delta_norm: Tensor  # f64[], of the aggregated delta; the same bits everywhere
+    delta_norm: Tensor  # f32[], of the aggregated delta; for people, not for decisions
 
 
 def init_outer(weights: Weights, rule: OuterRule) -> OuterState:
     """The state before round 0.
 
     Raises:
-        ValueError: a parameter is neither float32 nor complex64; with its path.
+        ValueError: a parameter is neither float32 nor complex64, or a buffer is
+            uint64, which torch cannot compare; with their paths.
 
     >>> weights = Weights(params={"w": torch.ones(2)}, buffers={})
     >>> init_outer(weights, OuterRule()).momentum
     {'w': tensor([0., 0.])}
     """
     problems = delta_problems(weights, Delta(params=weights.params, buffers={}))
+    problems += [
+        f"buffers[{name!r}] is uint64, expected int64 or another dtype that compares"
+        for name, x in sorted(weights.buffers.items())
+        if x.dtype == torch.uint64
+    ]
     if problems:
         raise ValueError("; ".join(problems))
     return OuterState(
@@ -98,7 +104,7 @@ def outer_step(
     ({'w': tensor([0.5000])}, tensor(1))
     """
     if delta is None:
-        return state, OuterInfo(delta_norm=torch.zeros((), dtype=torch.float64))
+        return state, OuterInfo(delta_norm=torch.zeros(()))
     check_step(state, delta, rule)
     params, momentum = {}, {}
     for name, x in state.weights.params.items():
@@ -114,7 +120,7 @@ def outer_step(
             momentum[name] = like_real(x, trace)
     weights = Weights(params=params, buffers=state.weights.buffers | delta.buffers)
     after = evolve(state, weights=weights, momentum=momentum, round=state.round + 1)
-    return after, OuterInfo(delta_norm=norm(delta))
+    return after, OuterInfo(delta_norm=global_norm(tree_map(real, delta.params)))
 
 
 def check_step(state: OuterState, delta: Delta, rule: OuterRule) -> None:
