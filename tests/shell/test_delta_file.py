@@ -1,5 +1,6 @@
 """Deltas in files: read in pieces, judged without being loaded."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from speedtronic.errors import Damaged
-from speedtronic.pure.delta import Delta, Weights, named
+from speedtronic.pure.delta import Delta, Weights, named, norm
 from speedtronic.pure.reduction import ROW
 from speedtronic.shell.delta_file import open_delta, spans
 
@@ -60,41 +61,77 @@ def test_the_outline_has_shapes_and_no_content(tmp_path: Path) -> None:
     assert torch.int64 == outline.buffers["n"].dtype
 
 
+def test_one_pass_finds_everything(tmp_path: Path) -> None:
+    """Hash, size, fit, finiteness and norm; the norm has the bits of the definition."""
+    generator = torch.Generator().manual_seed(0)
+    delta = Delta(
+        params={
+            "w": torch.randn(ROW + 7, generator=generator),
+            "c": torch.randn(5, 2, generator=generator, dtype=torch.complex64),
+            "s": torch.tensor(3.0),
+            "none": torch.zeros(0),
+        },
+        buffers={"n": torch.tensor(4), "b": torch.tensor([1e30])},
+    )
+    path = written(tmp_path / "delta", delta)
+    with open_delta(path) as file:
+        found = file.inspect(Weights(params=delta.params, buffers=delta.buffers))
+    payload = path.read_bytes()[-found.payload_bytes :]
+    assert sum(x.nbytes for x in named(delta).values()) == len(payload)
+    assert hashlib.sha256(payload).hexdigest() == found.payload
+    assert ((), True) == (found.mismatch, found.finite)
+    assert norm(delta).item() == found.norm
+
+
 @pytest.mark.parametrize(
     ("params", "told"),
     [
-        ({"w": torch.ones(2)}, []),
-        ({"w": torch.tensor([1.0, NAN])}, ["params.w holds a NaN or an infinity"]),
         ({"w": torch.ones(3)}, ["params['w'] is float32[3], expected float32[2]"]),
         ({"v": torch.ones(2)}, ["params['v'] is unexpected", "params['w'] is missing"]),
     ],
 )
-def test_problems_are_told(
+def test_a_mismatch_is_told(
     tmp_path: Path, params: dict[str, Tensor], told: list[str]
 ) -> None:
-    """What does not fit, and what is not finite; nothing for a good delta."""
+    """By path, all of it."""
     base = Weights(params={"w": torch.zeros(2)}, buffers={})
     path = written(tmp_path / "delta", Delta(params=params, buffers={}))
     with open_delta(path) as file:
-        assert told == file.problems(base)
+        assert told == list(file.inspect(base).mismatch)
 
 
-def test_one_bad_element_in_the_last_row_is_seen(tmp_path: Path) -> None:
-    """Every row is looked at."""
-    bad = torch.zeros(ROW + 2)
-    bad[-1] = float("inf")
-    base = Weights(params={"w": torch.zeros(ROW + 2)}, buffers={})
-    path = written(tmp_path / "delta", Delta(params={"w": bad}, buffers={}))
+@pytest.mark.parametrize("part", ["params", "buffers"])
+@pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf")])
+def test_one_bad_element_in_the_last_row_is_seen(
+    tmp_path: Path, part: str, bad: float
+) -> None:
+    """Every row of parameters and buffers is looked at."""
+    x = torch.full((ROW + 2,), 3e38)
+    x[-1] = bad
+    both = {"params": {"w": torch.ones(1)}, "buffers": {"b": torch.ones(1)}}
+    both[part] = {"x": x}
+    path = written(tmp_path / "delta", Delta(**both))
     with open_delta(path) as file:
-        assert ["params.w holds a NaN or an infinity"] == file.problems(base)
+        assert not file.inspect(Weights(**both)).finite
 
 
 def test_a_file_of_other_names_is_no_delta(tmp_path: Path) -> None:
     """A model, say: told, not raised."""
     save_file({"w": torch.ones(2)}, tmp_path / "model")
     with open_delta(tmp_path / "model") as file:
-        [problem] = file.problems(Weights(params={"w": torch.ones(2)}, buffers={}))
-    assert "expected params.* or buffers.*" in problem
+        found = file.inspect(Weights(params={"w": torch.ones(2)}, buffers={}))
+    assert "expected params.* or buffers.*" in found.mismatch[0]
+
+
+def test_metadata_is_text_by_key(tmp_path: Path) -> None:
+    """Where the header of a delta travels; none is none."""
+    tensors = {"params.w": torch.ones(2)}
+    save_file(tensors, tmp_path / "with", {"header": "{}"})
+    save_file(tensors, tmp_path / "without")
+    with open_delta(tmp_path / "with") as file:
+        assert {"header": "{}"} == file.metadata
+    with open_delta(tmp_path / "without") as file:
+        assert {} == file.metadata
 
 
 @pytest.mark.parametrize("size", [0, 4, 100, -1])

@@ -1,30 +1,61 @@
 """A delta in a safetensors file, read in pieces: it never has to be in memory.
 
-Pieces are read into fresh memory rather than mapped, so that the memory of a process
-that aggregates is what it works on, and does not grow with the files it has seen.
+Pieces are read rather than mapped, so that the memory of a process that aggregates is
+what it works on, and does not grow by the pages of every file it has seen.
+
+Absent on purpose: writing (see `speedtronic.shell.blobs`) and the header of the round's
+protocol, which is text in ``metadata`` here.
 """
 
+import hashlib
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import attrs
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from speedtronic.errors import Damaged
 from speedtronic.pure.delta import Delta, Weights, delta_problems, from_named
-from speedtronic.pure.reduction import ROW, all_finite, real
+from speedtronic.pure.reduction import (
+    ROW,
+    add_rows,
+    all_finite,
+    fold_row,
+    real,
+    square,
+)
 
 _WIDEST = 8  # bytes of one element
+
+
+@attrs.frozen(kw_only=True)
+class Inspection:
+    """What one pass over the tensors of a file found."""
+
+    payload: str  # sha256 of the tensors' bytes, in the file's order
+    payload_bytes: int
+    mismatch: tuple[str, ...]  # what does not fit the model: names, shapes, dtypes
+    finite: bool
+    norm: float  # 2-norm of the parameters, added in a fixed order; see `delta.norm`
 
 
 class DeltaFile:
     """An open file of a delta; see `open_delta`."""
 
-    def __init__(self, path: Path, descriptor: int, likes: dict[str, Tensor]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        descriptor: int,
+        likes: dict[str, Tensor],
+        metadata: dict[str, str],
+    ) -> None:
         self.path = path
+        self.metadata = metadata
         self.likes = likes  # by flat name, on the meta device, in the file's order
         self._descriptor = descriptor
         self._buffer = torch.empty(ROW * _WIDEST, dtype=torch.uint8)
@@ -64,20 +95,38 @@ class DeltaFile:
             )
         return self._buffer[:size].view(dtype)
 
-    def problems(self, base: Weights) -> list[str]:
-        """Why this delta cannot count for ``base``: what does not fit or is not finite.
+    def inspect(self, base: Weights) -> Inspection:
+        """Judge the delta for ``base``, and hash it, in one pass.
 
-        The whole file is read once, piece by piece.
+        Raises:
+            Damaged: the file ends before, or cannot be read.
         """
+        payload = hashlib.sha256()
+        finite = True
+        squares: dict[str, Tensor] = {}
+        for name in self.likes:
+            total = torch.zeros(0, dtype=torch.float64)
+            for start, stop in self.spans(name):
+                piece = self.read(name, start, stop)
+                payload.update(piece.view(torch.uint8).numpy().data)
+                finite = finite and all_finite(piece)
+                if name.startswith("params."):
+                    total = add_rows(total, [square(piece)])
+            squares[name] = fold_row(total)
         try:
-            told = delta_problems(base, self.outline())
+            mismatch = delta_problems(base, self.outline())
         except ValueError as error:
-            return [str(error)]
-        return told + [
-            f"{name} holds a NaN or an infinity"
-            for name in self.likes
-            if not all(all_finite(self.read(name, *span)) for span in self.spans(name))
-        ]
+            mismatch = [str(error)]
+        total_squares = 0.0
+        for name in sorted(squares):  # not `sum`, which rounds as Python's version does
+            total_squares += squares[name].item()
+        return Inspection(
+            payload=payload.hexdigest(),
+            payload_bytes=sum(map(_size, self.likes.values())),
+            mismatch=tuple(mismatch),
+            finite=finite,
+            norm=math.sqrt(total_squares),
+        )
 
     def spans(self, name: str) -> Iterator[tuple[int, int]]:
         """Pieces of ``name`` as (start, stop), every real element in exactly one."""
@@ -104,11 +153,12 @@ def open_delta(path: Path) -> Iterator[DeltaFile]:
         with safe_open(path, framework="pt") as file:
             names = file.offset_keys()
             likes = {name: file.get_tensor(name).to("meta") for name in names}
+            metadata = file.metadata() or {}
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, SafetensorError) as error:
         raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
     try:
-        yield DeltaFile(path, descriptor, likes)
+        yield DeltaFile(path, descriptor, likes, metadata)
     finally:
         os.close(descriptor)
 
