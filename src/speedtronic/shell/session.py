@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from speedtronic.errors import ConfigError, ModelError
 from speedtronic.pure.config import Config
-from speedtronic.pure.contract import ContractError
+from speedtronic.pure.contract import ContractError, count_of
 from speedtronic.pure.gradient import gradient
 from speedtronic.pure.inner import InnerState, StepRule, init_inner
 from speedtronic.pure.module import (
@@ -102,7 +102,10 @@ def build_session(config: Config, example: Batch) -> Session:
     optimizer = optimizer_from_config(
         config.optimizer, schedule, params, roles_of(module)
     )
-    scale = init_scale(config.precision.initial_scale) if arithmetic.scaled else ()
+    # The loss is a sum; a scale that suits its mean is smaller by the targets in it.
+    targets = max(1.0, float(count_of(example)))
+    first_scale = config.precision.initial_scale / targets
+    scale = init_scale(first_scale) if arithmetic.scaled else ()
     state = init_inner(
         optimizer,
         params,

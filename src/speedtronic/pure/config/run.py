@@ -67,7 +67,10 @@ class Precision:
         None, "older name of mode", scope="node", check=one_of(*PRECISIONS)
     )
     initial_scale: float = field(
-        65536.0, "first loss scale of fp16", scope="node", check=positive
+        65536.0,
+        "first loss scale of fp16, for the mean over a micro-batch",
+        scope="node",
+        check=positive,
     )
     growth_interval: int = field(
         2000,
