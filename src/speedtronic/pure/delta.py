@@ -233,7 +233,7 @@ def _wide(name: str, x: Tensor) -> Tensor:
 def _same_bits(a: Tensor, b: Tensor) -> bool:
     if a is b or not a.numel():
         return True
-    bits = [x.resolve_conj().contiguous().view(-1).view(torch.uint8) for x in (a, b)]
+    bits = [real(x).contiguous().view(-1).view(torch.uint8) for x in (a, b)]
     return torch.equal(*bits)
 
 

@@ -110,5 +110,7 @@ def all_finite(x: Tensor) -> bool:
     """
     if not x.numel() or not (x.is_floating_point() or x.is_complex()):
         return True
-    low, high = torch.aminmax(real(x))  # one pass; both are NaN if any element is
+    parts = real(x)
+    wide = parts if parts.dtype == torch.float64 else parts.to(torch.float32)
+    low, high = torch.aminmax(wide)  # one pass; both are NaN if any element is
     return bool(torch.isfinite(low) & torch.isfinite(high))
