@@ -41,6 +41,9 @@ class Data:
         None, "Hugging Face dataset folder or name, or package.module:factory"
     )
     kwargs: dict[str, Any] = field(dict, "keyword arguments for the dataset factory")
+    store: str | None = field(
+        None, "a prepared token store: its folder, or LANE@FINGERPRINT", scope="node"
+    )
     sources: tuple[Source, ...] = field((), "a mixture: several weighted sources")
     format: str = field("auto", "one of " + ", ".join(FORMATS), check=one_of(*FORMATS))
     synthetic: bool = field(True, "make up tokens when there is no source")

@@ -37,6 +37,8 @@ from speedtronic.shell.data.store import Store
 from speedtronic.shell.data.synthetic import SyntheticNumbers
 from speedtronic.shell.data.token_data import TokenData, fingerprint_of
 from speedtronic.shell.data.tokenizers import Tokenizer, build_tokenizer
+from speedtronic.shell.data.travel import fetch_store
+from speedtronic.shell.lanes import parse_lane
 
 _ORDER = 0xDA7A  # separates the randomness of the data from that of the model
 _SYNTHETIC = 0x57A7
@@ -88,7 +90,7 @@ def open_data(
     schedule = schedule_of(config, node, nodes, rank, ranks)
     tokenizer = build_tokenizer(config.data)
     found = ingredients(config.data, tokenizer)
-    if found and found[0].source is None:
+    if found and found[0].samples is not None:
         return _sample_data(config, found[0], tokenizer, schedule)
     prepared = prepare_all(config, found, tokenizer, directory, progress)
     return token_data(prepared, cut_rows(config, prepared, schedule), schedule)
@@ -142,9 +144,9 @@ def prepare_all(
     block, limit = block_size(config), id_limit(config)
     if not found:
         return _synthetic(config, block, limit)
-    stores = [prepare_store(_source(part), cache, progress) for part in found]
+    stores = [_store(part, cache, progress) for part in found]
     apart = validation_ingredient(config.data, tokenizer) or found[0].validation
-    held = [prepare_store(_source(apart), cache, progress)] if apart else []
+    held = [_store(apart, cache, progress)] if apart else []
     for store in stores + held:
         _check_ids(store, limit, tokenizer)
     notes = _told(stores + held, tokenizer, limit)
@@ -274,10 +276,16 @@ def _check_share(name: str, rows: int, schedule: Schedule, single: bool) -> None
         )
 
 
-def _source(ingredient: Ingredient) -> Any:
-    if ingredient.source is None:
+def _store(ingredient: Ingredient, cache: Path, progress: Progress) -> Store:
+    """The token store of an ingredient: found, fetched or made."""
+    if ingredient.source is not None:
+        return prepare_store(ingredient.source, cache, progress)
+    if ingredient.store is None:
         raise DataError(f"{ingredient.name} holds samples, expected text or tokens")
-    return ingredient.source
+    lane, at, fingerprint = ingredient.store.rpartition("@")
+    if at and not Path(ingredient.store).exists():
+        return fetch_store(parse_lane(lane), fingerprint, cache, progress)
+    return Store(Path(ingredient.store).expanduser())
 
 
 def _divide(

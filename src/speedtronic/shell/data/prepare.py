@@ -43,7 +43,7 @@ def prepare_store(source: Source, cache: Path, progress: Progress = silent) -> S
     if not (folder / ABOUT).exists():
         with explained(cache):
             cache.mkdir(parents=True, exist_ok=True)
-        with _locked(cache / f".{key}.lock"):
+        with locked(cache / f".{key}.lock"):
             if not (folder / ABOUT).exists():
                 _write(source, folder, cache / f".{key}.part", progress)
     return Store(folder)
@@ -89,7 +89,7 @@ def _append_all(source: Source, writer: StoreWriter, progress: Progress) -> None
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a lock that the end of the process releases, however it comes."""
     with explained(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -21,7 +21,7 @@ REFERENCE_MODELS = ("reference_transformer", "gpt")
 
 @attrs.frozen(kw_only=True)
 class Ingredient:
-    """One named source: tokens to prepare, or samples as they are.
+    """One named source: tokens to prepare, a store that is, or samples as they are.
 
     ``validation`` is what came with it to be held out, if anything did.
     """
@@ -29,6 +29,7 @@ class Ingredient:
     name: str
     weight: float = 1.0
     source: Source | None = None
+    store: str | None = None
     samples: Any = None
     validation: "Ingredient | None" = None
 
@@ -43,6 +44,7 @@ def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
     named = {
         "data.text_path": data.text_path,
         "data.dataset": data.dataset,
+        "data.store": data.store,
         "data.sources": data.sources or None,
     }
     given = [name for name, value in named.items() if value is not None]
@@ -50,8 +52,11 @@ def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
         raise ConfigError(f"{' and '.join(given)}: expected one of them, found both")
     if not given and not data.synthetic:
         raise ConfigError(
-            "data: no source; set text_path, dataset or sources, or synthetic: true"
+            "data: no source; set text_path, dataset, store or sources, or "
+            "synthetic: true"
         )
+    if data.store is not None:
+        return [Ingredient(name=data.store, store=data.store)]
     if data.text_path is not None:
         return [_from_path(data.text_path, data.format, 1.0, data, tokenizer)]
     if data.dataset is not None:
@@ -103,7 +108,7 @@ def _mixed(number: int, data: Data, tokenizer: Tokenizer) -> Ingredient:
         return _from_path(part.path, part.format, part.weight, data, tokenizer)
     name = part.dataset or ""
     found = _from_dataset(name, part.kwargs, part.weight, data, tokenizer)
-    if found.source is None:
+    if found.samples is not None:
         raise DataError(
             f"{where}: {name} holds samples; a mixture takes texts and tokens"
         )

@@ -73,7 +73,7 @@ def measure(config: Config, *, directory: Path, progress: Progress = silent) -> 
     """
     tokenizer = build_tokenizer(config.data)
     found = ingredients(config.data, tokenizer)
-    if found and found[0].source is None:
+    if found and found[0].samples is not None:
         return _of_samples(config, directory)
     prepared = prepare_all(config, found, tokenizer, directory, progress)
     schedule = schedule_of(config)

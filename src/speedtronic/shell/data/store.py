@@ -52,9 +52,10 @@ class About:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what the store holds."""
-        held = json.dumps([self.schema, self.dtype, self.sha256], sort_keys=True)
-        return hashlib.sha256(held.encode()).hexdigest()
+        """A hash of what the store holds, whatever it was made from."""
+        held = attrs.asdict(self)
+        del held["source"], held["replaced"]
+        return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
 
 
 class Store:

@@ -1,0 +1,196 @@
+"""Token stores on a lane, so that another machine needs no copy of the text.
+
+::
+
+    tokens/<fingerprint>/tokens.bin/00000      a file of the store, in parts
+    tokens/<fingerprint>/parts.json            store.json, and size and sha256 of parts
+
+Parts are committed one by one and ``parts.json`` last, so a store is there when that
+is, and an interrupted transfer, in either direction, goes on with the parts that are
+missing. What is fetched is checked part by part, and the files as a whole against the
+hashes that the fingerprint was made of.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from speedtronic.errors import Corrupt, Missing
+from speedtronic.pure.strict_json import from_json, to_json
+from speedtronic.shell.atomic import explained, sync_folder, write_bytes
+from speedtronic.shell.data.prepare import Progress, locked, silent
+from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About, Store
+from speedtronic.shell.lanes.base import ANY, Lane
+
+PART_BYTES = 32 * 2**20  # of every part but the last of a file
+PARTS = "parts.json"
+_LEAST, _NAME = 8, 16  # characters of a fingerprint: to ask with, and of a folder
+_Parts = dict[str, list[tuple[int, str]]]  # size and sha256 of each part, by file
+
+
+def push_store(lane: Lane, store: Store, progress: Progress = silent) -> str:
+    """Put a store on a lane; nothing is sent that is there already.
+
+    Returns:
+        The revision that holds all of it.
+
+    Raises:
+        LaneError: as the lane raises; what was sent so far is kept.
+    """
+    about, head = store.about, lane.head()
+    root = _root(about.fingerprint)
+    there = lane.names(f"{root}/", head) if head else {}
+    if head is not None and f"{root}/{PARTS}" in there:
+        return head
+    total = sum((store.folder / name).stat().st_size for name in about.sha256)
+    done = 0
+    listed: _Parts = {}
+    for name in sorted(about.sha256):
+        listed[name] = []
+        for number, part in enumerate(_parts(store.folder / name)):
+            sha256 = hashlib.sha256(part).hexdigest()
+            listed[name].append((len(part), sha256))
+            # The name holds the hash: a name that is there has these bytes.
+            path = f"{root}/{_part_name(name, number, sha256)}"
+            if path not in there:
+                lane.commit({path: part}, parent=ANY, message=f"tokens: {path}")
+            done += len(part)
+            progress(about.source, done, total)
+    told = {"store": attrs.asdict(about), "parts": listed}
+    return lane.commit(
+        {f"{root}/{PARTS}": to_json(told).encode()},
+        parent=ANY,
+        message=f"tokens: {about.tokens} of {about.source}",
+    )
+
+
+def fetch_store(
+    lane: Lane, fingerprint: str, cache: Path, progress: Progress = silent
+) -> Store:
+    """The store with a fingerprint, from the cache or from a lane.
+
+    Args:
+        lane: where it was pushed.
+        fingerprint: of the store, or at least 8 characters of its beginning.
+        cache: the folder of stores.
+        progress: told how far it is.
+
+    Raises:
+        Missing: the lane does not hold it, or not all of it yet.
+        Corrupt: what the lane gives is not what it should be.
+        LaneError, StorageError: the transfer failed; what arrived is kept.
+    """
+    for folder in cache.glob(f"{fingerprint[:_NAME]}*"):
+        if (folder / ABOUT).exists():
+            return Store(folder)
+    head = lane.head()
+    names = lane.names(_root(fingerprint), head) if head else {}
+    found = [name for name in names if name.endswith(f"/{PARTS}")]
+    if head is None or len(found) != 1 or len(fingerprint) < _LEAST:
+        raise Missing(
+            f"the lane holds {len(found)} token stores {fingerprint!r}..., expected 1"
+        )
+    about, parts = _described(lane.read(found[0], head), fingerprint)
+    folder = cache / about.fingerprint[:_NAME]
+    with explained(cache):
+        cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache / f".{folder.name}.lock"):
+        if not (folder / ABOUT).exists():
+            part = cache / f".{folder.name}.part"
+            _fetch(lane, head, about, parts, part, progress)
+            with explained(folder):
+                os.rename(part, folder)
+                sync_folder(cache)
+    return Store(folder)
+
+
+def _described(told: bytes, fingerprint: str) -> tuple[About, _Parts]:
+    """What a lane says of a store; a lane is not trusted."""
+    try:
+        values = from_json(told)
+        about = About(**values["store"])
+        parts = {
+            str(name): [(int(size), str(sha256)) for size, sha256 in listed]
+            for name, listed in values["parts"].items()
+        }
+        names = about.sha256.keys()
+        if (
+            about.fingerprint.startswith(fingerprint)
+            and parts.keys() == names
+            and names <= {TOKENS, DOCUMENTS, MASK}
+        ):
+            return about, parts
+    except (ValueError, TypeError, KeyError, AttributeError):
+        pass
+    raise Corrupt(f"{PARTS} of the token store {fingerprint!r} does not describe it")
+
+
+def _fetch(
+    lane: Lane,
+    revision: str,
+    about: About,
+    parts: _Parts,
+    folder: Path,
+    progress: Progress,
+) -> None:
+    """Bring all files of a store into a folder, going on with what is there."""
+    with explained(folder):
+        folder.mkdir(exist_ok=True)
+    total = sum(size for sizes in parts.values() for size, _ in sizes)
+    done = 0
+    for name in sorted(parts):
+        path = folder / name
+        there = path.stat().st_size if path.exists() else 0
+        whole = there // PART_BYTES
+        with explained(path), path.open("ab") as file:
+            file.truncate(whole * PART_BYTES)
+            for number, (size, sha256) in enumerate(parts[name]):
+                if number >= whole:
+                    source = f"{_root(about.fingerprint)}/"
+                    source += _part_name(name, number, sha256)
+                    _append(lane, source, revision, sha256, file, folder / "arriving")
+                done += size
+                progress(about.source, done, total)
+        if _sha256(path) != about.sha256[name]:
+            shutil.rmtree(folder)
+            raise Corrupt(f"{name} of the token store {about.fingerprint[:16]}")
+    write_bytes(folder / ABOUT, to_json(attrs.asdict(about)).encode())
+
+
+def _append(
+    lane: Lane, name: str, revision: str, sha256: str, file: Any, arriving: Path
+) -> None:
+    """Fetch one part, check it and put it at the end of its file."""
+    if lane.fetch(name, revision, arriving) != sha256:
+        raise Corrupt(f"{name} is not the part that {PARTS} names")
+    file.write(arriving.read_bytes())
+    file.flush()
+    os.fsync(file.fileno())
+    arriving.unlink()
+
+
+def _root(fingerprint: str) -> str:
+    return f"tokens/{fingerprint}"
+
+
+def _part_name(file: str, number: int, sha256: str) -> str:
+    return f"{file}/{number:05}-{sha256[:16]}"
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while part := file.read(PART_BYTES):
+            yield part
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()

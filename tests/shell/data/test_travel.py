@@ -1,0 +1,228 @@
+"""Token stores on a lane."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from speedtronic.errors import ConfigError, Corrupt, DataError, Missing, Unavailable
+from speedtronic.shell.data import Data, travel
+from speedtronic.shell.data.documents import TextFiles
+from speedtronic.shell.data.prepare import prepare_store
+from speedtronic.shell.data.source import TextSource
+from speedtronic.shell.data.store import Store
+from speedtronic.shell.data.text import TextRules
+from speedtronic.shell.data.tokenizers import ByteTokenizer
+from speedtronic.shell.data.travel import fetch_store, push_store
+from speedtronic.shell.lanes import MemoryLane, parse_lane
+
+Opened = Callable[..., Data]
+Text = Callable[..., Path]
+CONTENT = b"a store of some parts"
+
+
+@pytest.fixture
+def store(tmp_path: Path, text: Text, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store whose files travel in parts of eight bytes."""
+    monkeypatch.setattr(travel, "PART_BYTES", 8)
+    files = TextFiles([text(CONTENT)], "text.txt", TextRules())
+    return prepare_store(TextSource(files, ByteTokenizer()), tmp_path / "cache")
+
+
+class Failing(MemoryLane):
+    """A lane that fails after some transfers."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left, self.transfers = left, 0
+
+    def commit(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        """Fail, or commit."""
+        self._count()
+        return super().commit(*args, **kwargs)
+
+    def fetch(self, name: str, revision: str, path: Path) -> str:
+        """Fail, or fetch."""
+        self._count()
+        return super().fetch(name, revision, path)
+
+    def _count(self) -> None:
+        if self.left == 0:
+            raise Unavailable("the line is dead")
+        self.left -= 1
+        self.transfers += 1
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What is in a store's folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_there_and_back(tmp_path: Path, store: Store) -> None:
+    """What is fetched is what was pushed, byte for byte but for its description."""
+    lane = MemoryLane()
+    push_store(lane, store)
+    back = fetch_store(lane, store.about.fingerprint, tmp_path / "other")
+
+    assert store.about == back.about
+    for name in store.about.sha256:
+        assert contents(store.folder)[name] == contents(back.folder)[name]
+    assert set(contents(store.folder)) == set(contents(back.folder))
+
+
+def test_the_beginning_of_a_fingerprint_will_do(tmp_path: Path, store: Store) -> None:
+    """Eight characters are enough, seven are not."""
+    lane = MemoryLane()
+    push_store(lane, store)
+    fetch_store(lane, store.about.fingerprint[:8], tmp_path / "other")
+    with pytest.raises(Missing, match="expected 1"):
+        fetch_store(lane, store.about.fingerprint[:7], tmp_path / "third")
+
+
+def test_the_lane_is_not_asked_twice(tmp_path: Path, store: Store) -> None:
+    """What was fetched once is there when the lane is not."""
+    lane = MemoryLane()
+    push_store(lane, store)
+    fetch_store(lane, store.about.fingerprint, tmp_path / "other")
+    again = fetch_store(MemoryLane(), store.about.fingerprint, tmp_path / "other")
+
+    assert store.about == again.about
+
+
+def test_nothing_is_sent_twice(store: Store) -> None:
+    """A second push finds everything there."""
+    lane = Failing(99)
+    first = push_store(lane, store)
+    before = lane.transfers
+
+    assert first == push_store(lane, store)
+    assert before == lane.transfers
+
+
+@pytest.mark.parametrize("left", range(6))
+def test_an_interrupted_push_goes_on(tmp_path: Path, store: Store, left: int) -> None:
+    """Six transfers in all; those that were done are not repeated."""
+    lane = Failing(left)
+    with pytest.raises(Unavailable):
+        push_store(lane, store)
+    lane.left = 6 - left
+    push_store(lane, store)
+    lane.left = 99
+
+    assert (
+        CONTENT
+        == contents(
+            fetch_store(lane, store.about.fingerprint, tmp_path / "other").folder
+        )["tokens.bin"]
+    )
+
+
+@pytest.mark.parametrize("left", range(5))
+def test_an_interrupted_fetch_goes_on(tmp_path: Path, store: Store, left: int) -> None:
+    """Five parts in all; those that arrived whole are not fetched again."""
+    lane = Failing(99)
+    push_store(lane, store)
+    lane.left = left
+    with pytest.raises(Unavailable):
+        fetch_store(lane, store.about.fingerprint, tmp_path / "other")
+    lane.left = 5 - left
+    back = fetch_store(lane, store.about.fingerprint, tmp_path / "other")
+
+    assert store.about == back.about
+
+
+def test_a_part_that_arrived_damaged_is_fetched_again(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrong bytes are refused and leave nothing that would be taken for right."""
+    lane = MemoryLane()
+    push_store(lane, store)
+    fetch = lane.fetch
+    monkeypatch.setattr(lane, "fetch", lambda *args: fetch(*args) and "0" * 64)
+    with pytest.raises(Corrupt, match="is not the part that parts.json names"):
+        fetch_store(lane, store.about.fingerprint, tmp_path / "other")
+    monkeypatch.undo()
+    monkeypatch.setattr(travel, "PART_BYTES", 8)
+
+    assert (
+        store.about
+        == fetch_store(lane, store.about.fingerprint, tmp_path / "other").about
+    )
+
+
+def test_a_saved_part_that_is_damaged(tmp_path: Path, store: Store) -> None:
+    """The files are checked as wholes; damaged ones are thrown away."""
+    lane = Failing(99)
+    push_store(lane, store)
+    lane.left = 3
+    other = tmp_path / "other"
+    with pytest.raises(Unavailable):
+        fetch_store(lane, store.about.fingerprint, other)
+    lane.left = 99
+    (part,) = other.glob(".*.part")
+    (part / "documents.bin").write_bytes(b"x" * 16)
+    with pytest.raises(Corrupt, match="documents.bin of the token store"):
+        fetch_store(lane, store.about.fingerprint, other)
+
+    assert store.about == fetch_store(lane, store.about.fingerprint, other).about
+
+
+def test_a_lane_without_it(tmp_path: Path, store: Store) -> None:
+    """Neither an empty lane nor one with another store."""
+    lane = MemoryLane()
+    with pytest.raises(Missing, match="holds 0 token stores"):
+        fetch_store(lane, "f" * 64, tmp_path / "other")
+    push_store(lane, store)
+    with pytest.raises(Missing, match="holds 0 token stores 'ffff"):
+        fetch_store(lane, "f" * 64, tmp_path / "other")
+
+
+def test_training_from_a_lane_or_a_folder(
+    opened: Opened, tmp_path: Path, text: Text
+) -> None:
+    """The batches are those of the text, on a machine that has no text."""
+    data = opened(text_path=text(bytes(range(100))))
+    (folder,) = (p for p in (tmp_path / "cache").iterdir() if p.is_dir())
+    place = f"dir:{tmp_path / 'lane'}"
+    push_store(parse_lane(place, create=True), Store(folder))
+    fingerprint = Store(folder).about.fingerprint
+    elsewhere = {"cache_dir": str(tmp_path / "elsewhere")}
+    for name in (str(folder), f"{place}@{fingerprint[:16]}"):
+        other = opened(store=name, **elsewhere)
+
+        assert data.fingerprint == other.fingerprint
+        for step in (0, 30):
+            expected, found = (d.train_batch(step).micro_batches for d in (data, other))
+
+            assert expected[0]["labels"].tolist() == found[0]["labels"].tolist()
+
+
+def test_stores_that_are_none(opened: Opened, tmp_path: Path) -> None:
+    """A folder without one, and a place that is no lane."""
+    with pytest.raises(DataError, match="is not a token store"):
+        opened(store=str(tmp_path))
+    with pytest.raises(ConfigError, match="lane 'x': expected"):
+        opened(store="x@abcdefgh")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"max_id": 116', '"max_id": 5'),
+        ("documents.bin", "../../evil.bin"),
+        ('"parts": {', '"part": {'),
+        ('"schema": 1', '"schema": "1"'),
+    ],
+)
+def test_a_lane_that_lies(tmp_path: Path, store: Store, old: str, new: str) -> None:
+    """A description that was changed does not fit the fingerprint."""
+    lane = MemoryLane()
+    revision = push_store(lane, store)
+    name = f"tokens/{store.about.fingerprint}/parts.json"
+    told = lane.read(name, revision).decode()
+    lane.commit({name: told.replace(old, new).encode()}, parent=revision)
+    with pytest.raises(Corrupt, match="does not describe it"):
+        fetch_store(lane, store.about.fingerprint, tmp_path / "other")
+
+    assert old in told
+    assert not (tmp_path / "other").exists()
