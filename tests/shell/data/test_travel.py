@@ -75,8 +75,8 @@ def test_the_beginning_of_a_fingerprint_will_do(tmp_path: Path, store: Store) ->
     lane = MemoryLane()
     push_store(lane, store)
     fetch_store(lane, store.about.fingerprint[:8], tmp_path / "other")
-    with pytest.raises(Missing, match="expected 1"):
-        fetch_store(lane, store.about.fingerprint[:7], tmp_path / "third")
+    with pytest.raises(Missing, match="expected 8 characters"):
+        fetch_store(lane, store.about.fingerprint[:7], tmp_path / "other")
 
 
 def test_the_lane_is_not_asked_twice(tmp_path: Path, store: Store) -> None:

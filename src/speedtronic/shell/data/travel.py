@@ -85,13 +85,16 @@ def fetch_store(
         Corrupt: what the lane gives is not what it should be.
         LaneError, StorageError: the transfer failed; what arrived is kept.
     """
-    for folder in cache.glob(f"{fingerprint[:_NAME]}*"):
-        if (folder / ABOUT).exists():
-            return Store(folder)
+    if len(fingerprint) < _LEAST:
+        raise Missing(f"{fingerprint!r} names no token store: expected 8 characters")
+    for folder in cache.glob(f"{fingerprint[:_NAME]}*/"):
+        store = Store(folder)
+        if store.about.fingerprint.startswith(fingerprint):
+            return store
     head = lane.head()
     names = lane.names(_root(fingerprint), head) if head else {}
     found = [name for name in names if name.endswith(f"/{PARTS}")]
-    if head is None or len(found) != 1 or len(fingerprint) < _LEAST:
+    if head is None or len(found) != 1:
         raise Missing(
             f"the lane holds {len(found)} token stores {fingerprint!r}..., expected 1"
         )
