@@ -17,11 +17,11 @@ from typing import Any
 from torch import Tensor
 
 from speedtronic.errors import DataError
-from speedtronic.pure.random import fold_in, key_to_int
+from speedtronic.pure.random import fold_in
 from speedtronic.shell.data.base import StepBatch
 from speedtronic.shell.data.collate import Batch, collate, count_rows, count_tokens
 from speedtronic.shell.data.row_order import Schedule
-from speedtronic.shell.data.seeded import generators_kept, make_sample
+from speedtronic.shell.data.seeded import generators_kept, make_sample, seed_of
 from speedtronic.shell.data.tokenizers import Tokenizer
 
 _NOISE = 0x17E2
@@ -181,7 +181,7 @@ class IterableData:
         for _ in range(2):
             if self._iterator is None:
                 self._iterator, self._read_now = iter(self._samples), 0
-            seed = key_to_int(fold_in(self._noise, self._read))
+            seed = seed_of(fold_in(self._noise, self._read))
             try:
                 sample = make_sample(self._iterator.__next__, seed, where)
             except StopIteration:

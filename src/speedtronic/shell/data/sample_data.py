@@ -16,11 +16,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from speedtronic.errors import DataError
 from speedtronic.pure.data.position import Cursor
-from speedtronic.pure.random import fold_in, key_to_int
+from speedtronic.pure.random import fold_in
 from speedtronic.shell.data.base import StepBatch
 from speedtronic.shell.data.collate import Batch, collate, count_rows, count_tokens
 from speedtronic.shell.data.row_order import Places, RowOrder, Schedule
-from speedtronic.shell.data.seeded import generators_kept, make_sample
+from speedtronic.shell.data.seeded import generators_kept, make_sample, seed_of
 from speedtronic.shell.data.tokenizers import Tokenizer
 
 _NOISE = 0x5A3B1E  # separates the samples' noise from their order
@@ -176,7 +176,7 @@ class SampleData:
     def _request(self, key: Tensor, walked: Any, numbers: Any) -> _Request:
         keys = fold_in(key.expand(len(walked), 2), torch.from_numpy(walked))
         return [
-            (int(number), key_to_int(key))
+            (int(number), seed_of(key))
             for number, key in zip(numbers, keys, strict=True)
         ]
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from speedtronic.errors import DataError, UserError
 
@@ -30,6 +31,16 @@ def generators_kept() -> Iterator[None]:
         random.setstate(python)
         np.random.set_state(numpy)
         torch.default_generator.set_state(pytorch)
+
+
+def seed_of(key: Tensor) -> int:
+    """An integer below 2**63 from a key, i64[2].
+
+    >>> seed_of(torch.tensor([1, 5]))
+    4294967301
+    """
+    high, low = key.tolist()
+    return int((high << 32 | low) & (2**63 - 1))
 
 
 def make_sample(make: Callable[[], T], seed: int, where: str) -> T:
