@@ -56,7 +56,7 @@ def mutable(size: str) -> Callable[[], None]:
         logits = model(batch["input_ids"])["logits"]
         loss_sum, count = cross_entropy_sum(logits, batch["labels"])
         optimizer.zero_grad()
-        (loss_sum / count).backward()
+        torch.autograd.backward(loss_sum / count)
         optimizer.step()
 
     return step

@@ -43,7 +43,7 @@ def keyed_alpha_dropout(key: Tensor, x: Tensor, rate: float, shared: int = 0) ->
     """Dropout that keeps mean and variance of SELU activations (arXiv:1706.02515)."""
     if rate >= 1:
         return x * 0
-    a = ((1 - rate) * (1 + rate * _ALPHA**2)) ** -0.5
+    a: float = ((1 - rate) * (1 + rate * _ALPHA**2)) ** -0.5
     kept = torch.where(_keep(key, x, rate, shared), x, _ALPHA)
     return a * kept - a * _ALPHA * rate
 

@@ -26,6 +26,7 @@ from speedtronic.pure.optim.base import (
     Optimizer,
     guarded_step,
 )
+from speedtronic.pure.optim.scale import clip_coefficient
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.scaling import ScaleState, update_scale
 from speedtronic.pure.tree import evolve, global_norm, state, static, tree_map
@@ -204,8 +205,7 @@ def apply(
     norm = global_norm(total.grads) / divisor
     usable = torch.isfinite(norm) & torch.isfinite(total.loss_sum) & counted
     if rule.max_norm is not None:
-        # As torch.nn.utils.clip_grad_norm_, folded into the one division.
-        divisor = divisor / torch.clamp(rule.max_norm / (norm + 1e-6), max=1.0)
+        divisor = divisor / clip_coefficient(norm, rule.max_norm)
     clock = Clock(step=state.step, progress=progress)
     advance = partial(guarded_step, optimizer)
     if rule.kernel is not None and optimizer.fused is not None:

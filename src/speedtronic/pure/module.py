@@ -119,7 +119,7 @@ class ModuleLoss:
     ) -> LossOutput:
         """The loss of one micro-batch; ``params`` holds the frozen ones too."""
         result = self.run(params, buffers, batch, key, _forward_only)
-        return result[1]  # type: ignore[no-any-return]
+        return result[1]
 
     def run(
         self,

@@ -73,7 +73,11 @@ def uniform(key: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def key_to_int(key: Tensor) -> int:
-    """The key as one 63-bit integer, for seeding a generator at the edge."""
+    """The key as one 63-bit integer, for seeding a generator at the edge.
+
+    >>> key_to_int(key_from_seed(1234))
+    1234
+    """
     high, low = (int(word) for word in key.tolist())
     return ((high << 32) | low) & (2**63 - 1)
 

@@ -23,7 +23,7 @@ class NoHiddenRandomness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
 
 
-def check_pure(function: Callable[..., Any], *args: Any) -> Any:
+def check_pure(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call ``function`` and fail if it wrote to an argument or drew randomness.
 
     Writes through ``.data`` are found by comparing bits, others by version counter.
@@ -37,10 +37,11 @@ def check_pure(function: Callable[..., Any], *args: Any) -> Any:
     Traceback (most recent call last):
     AssertionError: <lambda> wrote to its argument [0]
     """
-    inputs = {p: x for p, x in named_leaves(args).items() if isinstance(x, Tensor)}
+    given = named_leaves((*args, kwargs) if kwargs else args)
+    inputs = {path: x for path, x in given.items() if isinstance(x, Tensor)}
     before = {p: (x._version, x.detach().clone()) for p, x in inputs.items()}
     with NoHiddenRandomness():  # type: ignore[no-untyped-call]
-        result = function(*args)
+        result = function(*args, **kwargs)
     name = getattr(function, "__name__", repr(function))
     for path, (version, copy) in before.items():
         x = inputs[path]
