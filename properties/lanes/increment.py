@@ -9,8 +9,6 @@ from pathlib import Path
 from speedtronic.errors import Conflict, Missing
 from speedtronic.shell.lanes.directory import DirectoryLane
 
-FOREVER = 10**9
-
 
 def main(root: Path, times: int, size: int) -> None:
     """Each increment is tried until it is the one that wins."""

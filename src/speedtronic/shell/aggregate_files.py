@@ -10,6 +10,7 @@ aggregates beside a training process, and threads that wait for one another insi
 each small operation were seen to take a hundred times longer on a busy machine.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -65,12 +66,12 @@ def outer_step_from_files(
         _check_contiguous(state)
         for name, buffer in state.weights.buffers.items():
             _set(buffer, _having(opened, f"buffers.{name}"), rule)
-        norms = [torch.zeros(())]
+        squares = 0.0
         for name in state.weights.params:
             pieces = _having(opened, f"params.{name}")
-            norms += _step(state, name, pieces, rule, outer)
+            squares += _step(state, name, pieces, rule, outer)
     after = evolve(state, round=state.round + 1)
-    return after, OuterInfo(delta_norm=torch.linalg.vector_norm(torch.stack(norms)))
+    return after, OuterInfo(delta_norm=torch.tensor(math.sqrt(squares)))
 
 
 def _check_contiguous(state: OuterState) -> None:
@@ -100,20 +101,20 @@ def _step(
     pieces: list[_Piece],
     rule: Aggregator,
     outer: OuterRule,
-) -> list[Tensor]:
-    """Move one parameter; return the norms of its delta's rows."""
+) -> float:
+    """Move one parameter; return the sum of its delta's squares."""
     value = _flat(state.weights.params[name])
     momentum = _flat(state.momentum[name]) if outer.momentum else None
-    norms = []
+    squares = 0.0  # a number: small tensors between the rows would scatter the heap
     for start, stop in spans(len(value)):
         delta = _fold(rule, pieces, start, stop)
-        norms.append(torch.linalg.vector_norm(delta))
+        squares += torch.linalg.vector_norm(delta).item() ** 2
         trace = None if momentum is None else momentum[start:stop]
         moved, trace = move(value[start:stop], trace, delta, outer)
         value[start:stop].copy_(moved)
         if momentum is not None and trace is not None:
             momentum[start:stop].copy_(trace)
-    return norms
+    return squares
 
 
 def _set(buffer: Tensor, pieces: list[_Piece], rule: Aggregator) -> None:

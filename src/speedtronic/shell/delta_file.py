@@ -8,6 +8,7 @@ protocol, which is text in ``metadata`` here.
 """
 
 import hashlib
+import io
 import math
 import os
 from collections.abc import Iterator
@@ -50,18 +51,18 @@ class DeltaFile:
     def __init__(
         self,
         path: Path,
-        descriptor: int,
+        file: io.FileIO,
         likes: dict[str, Tensor],
         metadata: dict[str, str],
     ) -> None:
         self.path = path
         self.metadata = metadata
         self.likes = likes  # by flat name, on the meta device, in the file's order
-        self._descriptor = descriptor
+        self._file = file
         self._buffer = torch.empty(ROW * _WIDEST, dtype=torch.uint8)
         self._bytes = self._buffer.numpy()
         self._places: dict[str, tuple[int, torch.dtype]] = {}
-        start = os.fstat(descriptor).st_size - sum(map(_size, likes.values()))
+        start = os.fstat(file.fileno()).st_size - sum(map(_size, likes.values()))
         for name, like in likes.items():  # the format leaves no gaps
             self._places[name] = start, real(like).dtype
             start += _size(like)
@@ -86,7 +87,8 @@ class DeltaFile:
         where = first + start * dtype.itemsize
         size = (stop - start) * dtype.itemsize
         try:
-            count = os.preadv(self._descriptor, [self._bytes[:size].data], where)
+            self._file.seek(where)
+            count = self._file.readinto(self._bytes[:size].data)
         except OSError as error:
             raise Damaged(f"{self.path} cannot be read: {error}") from error
         if count != size:
@@ -154,13 +156,11 @@ def open_delta(path: Path) -> Iterator[DeltaFile]:
             names = file.offset_keys()
             likes = {name: file.get_tensor(name).to("meta") for name in names}
             metadata = file.metadata() or {}
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        opened = path.open("rb", buffering=0)
     except (OSError, SafetensorError) as error:
         raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
-    try:
-        yield DeltaFile(path, descriptor, likes, metadata)
-    finally:
-        os.close(descriptor)
+    with opened:
+        yield DeltaFile(path, opened, likes, metadata)
 
 
 def _size(like: Tensor) -> int:
