@@ -108,3 +108,9 @@ def test_a_name_without_a_factory(opened: Opened) -> None:
     """With format factory a plain name is refused."""
     with pytest.raises(ConfigError, match="expected package.module:factory"):
         opened(dataset="wikitext", format="factory")
+
+
+def test_a_format_that_is_none_of_a_dataset(opened: Opened) -> None:
+    """Formats of files are refused."""
+    with pytest.raises(ConfigError, match="expected auto, factory or dataset"):
+        opened(dataset=f"{HERE}:texts", format="jsonl")

@@ -267,6 +267,15 @@ def test_names_of_fingerprints(opened: Opened, text: Text) -> None:
     assert base != opened(text_path=path, validation_fraction=0.2).fingerprint
 
 
+def test_workers_that_are_not_needed(opened: Opened, text: Text) -> None:
+    """An option without effect is told."""
+    data = opened(text_path=text(b"abc" * 20), num_workers=2)
+
+    assert ("data.num_workers has no effect: token stores need no workers",) == (
+        data.notes
+    )
+
+
 def test_token_files_without_a_tokenizer_for_them(opened: Opened, text: Text) -> None:
     """Ids that bytes cannot be: there is nothing to decode them with."""
     path = text(np.arange(300, dtype="<u2").tobytes(), "a.bin")

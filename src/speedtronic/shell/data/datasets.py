@@ -32,23 +32,30 @@ class Opened:
     text: bool  # documents, to be tokenised
 
 
-def open_dataset(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
+def open_dataset(name: str, form: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
     """The dataset that a config names.
+
+    Args:
+        name: ``package.module:factory``, a folder, or a name for the library.
+        form: the format in the config: auto, factory or dataset.
+        kwargs: for the factory or the library.
+        data: says which field holds text.
 
     Raises:
         DataError: it cannot be loaded or is empty.
-        ConfigError: its factory cannot be found or called.
+        ConfigError: its factory cannot be found, or the format is none of a dataset.
     """
-    if ":" in name and not Path(name).exists():
+    if form not in ("auto", "factory", "dataset"):
+        raise ConfigError(
+            f"data.format: expected auto, factory or dataset for the dataset {name!r}, "
+            f"found {form}"
+        )
+    if form == "factory" or (form == "auto" and ":" in name):
         made = call_factory(name, "data.dataset", kwargs)
         parts = made if isinstance(made, tuple) and len(made) == 2 else (made,)
         looked = [_look(part, name, data) for part in parts]
         return Opened(
             parts=tuple(part for part, _ in looked), text=all(t for _, t in looked)
-        )
-    if data.format == "factory":
-        raise ConfigError(
-            f"data.dataset: expected package.module:factory, found {name!r}"
         )
     return _open_library(name, kwargs, data)
 

@@ -36,7 +36,11 @@ from speedtronic.shell.data.sample_data import SampleData
 from speedtronic.shell.data.store import Store
 from speedtronic.shell.data.synthetic import SyntheticNumbers
 from speedtronic.shell.data.token_data import TokenData, fingerprint_of
-from speedtronic.shell.data.tokenizers import Tokenizer, build_tokenizer
+from speedtronic.shell.data.tokenizers import (
+    PythonTokenizer,
+    Tokenizer,
+    build_tokenizer,
+)
 from speedtronic.shell.data.travel import fetch_store
 from speedtronic.shell.lanes import parse_lane
 
@@ -150,6 +154,8 @@ def prepare_all(
     for store in stores + held:
         _check_ids(store, limit, tokenizer)
     notes = _told(stores + held, tokenizer, limit)
+    if config.data.num_workers and not isinstance(tokenizer, PythonTokenizer):
+        notes.append("data.num_workers has no effect: token stores need no workers")
     fraction = 0.0 if held else config.data.validation_fraction
     divided = [_divide(store, fraction, block, notes) for store in stores]
     weights = [ingredient.weight for ingredient in found]
@@ -226,7 +232,11 @@ def _sample_data(
         "fingerprint": fingerprint_of([found.name, data.kwargs, size, told]),
     }
     if size is None:
-        ignored = {"shuffle": data.shuffle, "num_workers": data.num_workers}
+        ignored = {
+            "shuffle": data.shuffle,
+            "num_workers": data.num_workers,
+            "max_steps": data.max_steps,
+        }
         notes += [
             f"data.{name} has no effect on {found.name}, which is iterable"
             for name, value in ignored.items()

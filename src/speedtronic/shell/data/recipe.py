@@ -60,7 +60,8 @@ def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
     if data.text_path is not None:
         return [_from_path(data.text_path, data.format, 1.0, data, tokenizer)]
     if data.dataset is not None:
-        return [_from_dataset(data.dataset, data.kwargs, 1.0, data, tokenizer)]
+        form, kwargs = data.format, data.kwargs
+        return [_from_dataset(data.dataset, form, kwargs, 1.0, data, tokenizer)]
     return [_mixed(number, data, tokenizer) for number in range(len(data.sources))]
 
 
@@ -107,7 +108,8 @@ def _mixed(number: int, data: Data, tokenizer: Tokenizer) -> Ingredient:
     if part.path is not None:
         return _from_path(part.path, part.format, part.weight, data, tokenizer)
     name = part.dataset or ""
-    found = _from_dataset(name, part.kwargs, part.weight, data, tokenizer)
+    form, kwargs, weight = part.format, part.kwargs, part.weight
+    found = _from_dataset(name, form, kwargs, weight, data, tokenizer)
     if found.samples is not None:
         raise DataError(
             f"{where}: {name} holds samples; a mixture takes texts and tokens"
@@ -119,7 +121,7 @@ def _from_path(
     spec: str, form: str, weight: float, data: Data, tokenizer: Tokenizer
 ) -> Ingredient:
     if form == "dataset" or (form == "auto" and _is_saved_dataset(Path(spec))):
-        return _from_dataset(spec, {}, weight, data, tokenizer)
+        return _from_dataset(spec, "dataset", {}, weight, data, tokenizer)
     if form == "factory":
         raise ConfigError("data.format factory: name it in data.dataset, not as a path")
     paths = find_files(spec)
@@ -137,12 +139,13 @@ def _from_path(
 
 def _from_dataset(
     name: str,
+    form: str,
     kwargs: Mapping[str, Any],
     weight: float,
     data: Data,
     tokenizer: Tokenizer,
 ) -> Ingredient:
-    opened = open_dataset(name, kwargs, data)
+    opened = open_dataset(name, form, kwargs, data)
     found = []
     for samples in opened.parts:
         if opened.text:
