@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from speedtronic.pure.round.events import Effect, Look, Publish, Upload
 from speedtronic.shell.lanes.base import Blob, Lane, Parent
 from speedtronic.shell.lanes.faulty import (
     Fail,
@@ -22,8 +23,25 @@ from speedtronic.shell.lanes.faulty import (
 )
 
 Tree = dict[str, bytes]
-ON_READS: tuple[Fault, ...] = (Fail(), Stale(1), Stale(2), Flip())
-ON_COMMITS: tuple[Fault, ...] = (Fail(), Fail(applied=True), Late(3), Late(9), Twice())
+# What can go wrong, and with which of the calls that an effect makes.
+ON_LOOKS: tuple[tuple[int, Fault], ...] = (
+    (0, Fail()),
+    (0, Stale(1)),
+    (0, Stale(2)),
+    (0, Stale(4)),
+    (1, Fail()),
+    (2, Flip()),
+)
+ON_READS: tuple[tuple[int, Fault], ...] = ((0, Fail()), (0, Flip()), (1, Flip()))
+ON_COMMITS: tuple[tuple[int, Fault], ...] = (
+    (0, Fail()),
+    (0, Fail(applied=True)),
+    (0, Late(2)),
+    (0, Late(9)),
+    (0, Late(25)),
+    (0, Twice()),
+)
+REVISIONS_KEPT = 6
 
 
 @define
@@ -70,7 +88,7 @@ class Watched:
 
     def drop_history(self) -> None:
         """Older revisions vanish under whoever reads them; the content stays."""
-        for _ in range(3):
+        for _ in range(REVISIONS_KEPT):
             self.commit({"README.md": b"a run"}, parent=self.head())
 
 
@@ -94,10 +112,14 @@ class Link:
         link = cls(faulty(lane, schedule), planned)
         return link
 
-    def plan(self, commit: bool, how: int) -> None:
-        """Perhaps let one of the next calls meet a fault; a third of them do."""
+    def plan(self, effect: Effect, how: int) -> None:
+        """Let a third of the effects meet a fault in one of their calls."""
         self.planned.clear()
         if how % 3 == 0:
-            kinds = ON_COMMITS if commit else ON_READS
-            call = 0 if commit else how // 3 % 3
-            self.planned[self.lane.calls + call] = kinds[how // 9 % len(kinds)]
+            kinds = ON_READS
+            if isinstance(effect, Look):
+                kinds = ON_LOOKS
+            elif isinstance(effect, Upload | Publish):
+                kinds = ON_COMMITS
+            call, fault = kinds[how // 3 % len(kinds)]
+            self.planned[self.lane.calls + call] = fault

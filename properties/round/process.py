@@ -33,7 +33,7 @@ Machine = Callable[[Any, e.Event], tuple[Any, tuple[e.Effect, ...]]]
 class Save:
     """A checkpoint."""
 
-    record: settle.Record
+    record: bytes  # as it is written to disk
     vectors: Vectors
 
 
@@ -125,7 +125,8 @@ class Process:
 
     def save(self, record: settle.Record, vectors: Vectors) -> None:
         """Write a checkpoint; the last few are kept."""
-        self.saves[:] = [*self.saves, Save(record, attrs.evolve(vectors))][-4:]
+        saved = Save(plain.encode(settle.to_plain(record)), attrs.evolve(vectors))
+        self.saves[:] = [*self.saves, saved][-4:]
 
     def answer(self, which: int) -> None:
         """Deliver one answer to the machine that asked."""

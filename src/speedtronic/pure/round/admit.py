@@ -103,7 +103,7 @@ def admit(
             garbage.append(Broken(candidate.name, told))
         else:  # sorted by name, so a later cut of a stream replaces an earlier one
             newest[candidate.name.stream] = candidate
-    served = sorted(newest.values(), key=lambda c: _turn(manifest, c))
+    served = sorted(newest.values(), key=lambda c: turn(manifest, c.name))
     refused: list[tuple[Candidate, Refusal]] = []
     ready: list[Candidate] = []
     left = room(manifest)
@@ -145,6 +145,12 @@ def inadmissible(manifest: Manifest, header: Header) -> str:
     return ""
 
 
+def turn(manifest: Manifest, name: DeltaName) -> tuple[int, str, int]:
+    """A key that puts the streams first that have waited longest, newest cuts first."""
+    register = manifest.register(name.stream)
+    return (register.round if register else -1, name.stream, -name.seq)
+
+
 def refuse(candidate: Candidate, bounds: Bounds) -> Refusal | None:
     """The refusal of an admissible delta, or None if it is fit to count.
 
@@ -179,11 +185,6 @@ def refuse(candidate: Candidate, bounds: Bounds) -> Refusal | None:
         if holds:
             return Refusal(candidate.name, verdict, _printable(reason))
     return None
-
-
-def _turn(manifest: Manifest, candidate: Candidate) -> tuple[int, str]:
-    register = manifest.register(candidate.name.stream)
-    return (register.round if register else -1, candidate.name.stream)
 
 
 def _printable(reason: str) -> str:

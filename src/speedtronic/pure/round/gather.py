@@ -7,11 +7,10 @@ waited longest are read first.
 
 import attrs
 
-from speedtronic.pure.round.admit import Broken
+from speedtronic.pure.round.admit import Broken, turn
 from speedtronic.pure.round.events import Inspect, Inspected, View
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master_state import Master, MasterStep
-from speedtronic.pure.round.names import DeltaName
 
 CANDIDATES_PER_ROUND = 4  # times per_round: how many deltas are held in memory
 
@@ -32,13 +31,8 @@ def inspect(state: Master, view: View, manifest: Manifest) -> MasterStep:
     room = min(most - len(state.candidates), limits.per_round)
     if state.inspecting or room <= 0 or view.revision is None:
         return state, ()
-
-    def turn(name: DeltaName) -> tuple[int, str, int]:
-        register = manifest.register(name.stream)
-        return (register.round if register else -1, name.stream, -name.seq)
-
     small = [d.name for d in unknown if d.bytes <= bounds.file_bytes]
-    wanted = tuple(sorted(small, key=turn)[:room])
+    wanted = tuple(sorted(small, key=lambda name: turn(manifest, name))[:room])
     if not wanted:
         return state, ()
     state = attrs.evolve(state, inspecting=True)
@@ -76,4 +70,5 @@ def forget(state: Master, view: View, manifest: Manifest) -> Master:
         prepared=prepared,
         candidates=tuple(c for c in state.candidates if c.name in listed),
         broken=tuple(b for b in state.broken if b.name in listed),
+        swept=state.swept & listed,
     )

@@ -165,7 +165,8 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
     decisions = admit(manifest, state.candidates, settings.bounds)
     garbage = (*decisions.garbage, *state.broken)
     decisions = attrs.evolve(decisions, garbage=garbage)
-    state = _counted(state, now_s, decisions)
+    state, more = _sorted_out(_counted(state, now_s, decisions), decisions)
+    effects += more
     if view.revision and _closes(state, now_s, manifest, decisions):
         fold = Fold(
             revision=view.revision, manifest=manifest, accepted=decisions.accepted
@@ -178,6 +179,16 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
         return state, effects + more
     drained = not state.inspecting and not decisions.accepted
     return attrs.evolve(state, drained=drained), effects
+
+
+def _sorted_out(state: Master, decisions: Decisions) -> MasterStep:
+    """Say once of each delta why it cannot count; no manifest will remember it."""
+    new = [b for b in decisions.garbage if b.name not in state.swept]
+    if not new:
+        return state, ()
+    state = attrs.evolve(state, swept=state.swept | {b.name for b in new})
+    lines = [f"{b.name.node}, delta {b.name.seq}: garbage, {b.reason}" for b in new]
+    return state, tuple(Tell("info", line) for line in lines)
 
 
 def _counted(state: Master, now_s: float, decisions: Decisions) -> Master:

@@ -62,6 +62,7 @@ class Master:
     changed_s: float  # when it was first seen, by the own clock
     candidates: tuple[Candidate, ...] = ()
     broken: tuple[Broken, ...] = ()
+    swept: frozenset[names.DeltaName] = frozenset()  # garbage that was told of
     prepared: Prepared | None = None
     quorum_s: float | None = None  # since when there is a quorum
     looking: bool = False
