@@ -11,8 +11,6 @@ of equals, and puts them into the slots. So every epoch has the same number of r
 and each piece stands in exactly one.
 """
 
-from bisect import bisect_right
-
 import attrs
 import torch
 from torch import Tensor
@@ -77,10 +75,10 @@ def plan_rows(lengths: Tensor, block: int) -> Plan:
     """
     left = torch.bincount(lengths, minlength=block + 1).tolist()
     slots_of = _first_slots(left)
-    available = [length for length in range(block + 1) if left[length]]
+    below = [n if count or n == 0 else n - 1 for n, count in enumerate(left)]
     firsts, slots = [torch.zeros(1, dtype=torch.int64)], []
-    while available:
-        pattern = _best_fit(available, left, block)
+    while _longest(below, block) > 0:
+        pattern = _best_fit(below, left, block)
         repeats = min(left[length] // pattern.count(length) for length in set(pattern))
         row = torch.arange(repeats).unsqueeze(-1)
         columns = []
@@ -89,7 +87,7 @@ def plan_rows(lengths: Tensor, block: int) -> Plan:
             columns.append(slots_of[length] + row * count + torch.arange(count))
             slots_of[length] += repeats * count
             left[length] -= repeats * count
-        available = [length for length in available if left[length]]
+            below[length] = length if left[length] else length - 1
         slots.append(torch.cat(columns, dim=1).flatten())
         firsts.append(firsts[-1][-1] + (torch.arange(repeats) + 1) * len(pattern))
     empty = torch.zeros(0, dtype=torch.int64)
@@ -122,14 +120,25 @@ def _first_slots(counts: list[int]) -> list[int]:
     return firsts
 
 
-def _best_fit(available: list[int], left: list[int], block: int) -> list[int]:
+def _best_fit(below: list[int], left: list[int], block: int) -> list[int]:
     """The lengths of the next row: each time the longest left that still fits."""
     pattern: list[int] = []
-    space, place = block, bisect_right(available, block)
-    while place > 0:
-        length = available[place - 1]
+    space, length = block, _longest(below, block)
+    while length > 0:
         fitting = min(space // length, left[length])
         pattern += [length] * fitting
         space -= length * fitting
-        place = bisect_right(available, min(space, length - 1))
+        length = _longest(below, min(space, length - 1))
     return pattern
+
+
+def _longest(below: list[int], length: int) -> int:
+    """The longest length left up to ``length``, or 0: a path that shortens with use.
+
+    ``below`` leads from a length that is used up to a shorter one, from others to
+    themselves (Tarjan, "Efficiency of a good but not linear set union algorithm").
+    """
+    while below[length] != length:
+        below[length] = below[below[length]]
+        length = below[length]
+    return length
