@@ -31,7 +31,7 @@ python_use_unqualified_type_names = True
 # Types of other projects have no page here, and their inventories are on the network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(torch|nn|Tensor|attrs|numpy|np|rich)(\..*)?"),
-    (r"py:.*", r"(argparse|collections|contextlib|os|pathlib|types|typing)\..*"),
+    (r"py:.*", r"(argparse|collections|contextlib|io|os|pathlib|types|typing)\..*"),
     # Type variables are not objects that could have a page.
     (r"py:.*", r"(.*\.)?[A-Z]"),
 ]
