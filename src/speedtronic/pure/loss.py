@@ -7,12 +7,11 @@ float32 whatever the dtype of the logits. The mean is not taken here: it needs t
 count of the whole step.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from speedtronic.pure.recompute import recomputed
 
 IGNORED = -100
 
@@ -46,7 +45,7 @@ def chunked_cross_entropy_sum(
 
     At most ``chunk_size`` rows of logits exist at a time, in the forward and in the
     backward pass, which computes them again. It can be differentiated by
-    ``torch.autograd`` and by ``torch.func``, once, and under ``vmap``.
+    ``torch.autograd`` and by ``torch.func``, and batched by ``torch.vmap``.
 
     Args:
         hidden: float[..., D].
@@ -62,10 +61,12 @@ def chunked_cross_entropy_sum(
     """
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
-    rows = hidden.flatten(0, -2)
-    targets = labels.flatten()
-    loss_sum: Tensor = _ChunkedLoss.apply(rows, head_weight, targets, chunk_size)  # type: ignore[no-untyped-call]
-    return loss_sum, count_labels(labels)
+    total = torch.zeros((), dtype=torch.float32, device=hidden.device)
+    hidden, labels = hidden.flatten(0, -2), labels.flatten()
+    pieces = (torch.split(x, chunk_size) for x in (hidden, labels))
+    for rows, targets in zip(*pieces, strict=True):
+        total = total + _recomputed_piece(rows, head_weight, targets)
+    return total, count_labels(labels)
 
 
 def count_labels(labels: Tensor) -> Tensor:
@@ -79,58 +80,8 @@ def _loss_sum(logits: Tensor, labels: Tensor) -> Tensor:
     )
 
 
-class _ChunkedLoss(torch.autograd.Function):
-    """An explicit backward, because torch.func refuses activation checkpointing."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(
-        hidden: Tensor, head_weight: Tensor, labels: Tensor, chunk_size: int
-    ) -> Tensor:
-        total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        for rows, targets in _pieces(hidden, labels, chunk_size):
-            total = total + _loss_sum(F.linear(rows, head_weight), targets)
-        return total
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        hidden, head_weight, labels, ctx.chunk_size = inputs
-        ctx.save_for_backward(hidden, head_weight, labels)
-        device = hidden.device.type
-        ctx.dtype = hidden.dtype
-        if torch.is_autocast_enabled(device):
-            ctx.dtype = torch.get_autocast_dtype(device)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        hidden, head_weight, labels = ctx.saved_tensors
-        weight = head_weight.to(ctx.dtype)
-        grad_rows = []
-        grad_weight = torch.zeros_like(head_weight)
-        for rows, targets in _pieces(hidden, labels, ctx.chunk_size):
-            rows = rows.to(ctx.dtype)
-            grad_logits = _grad_logits(F.linear(rows, weight), targets, grad)
-            grad_rows.append((grad_logits @ weight).to(hidden.dtype))
-            grad_weight = grad_weight + grad_logits.T @ rows
-        return torch.cat(grad_rows), grad_weight, None, None
+def _piece(rows: Tensor, head_weight: Tensor, labels: Tensor) -> Tensor:
+    return _loss_sum(F.linear(rows, head_weight), labels)
 
 
-def _grad_logits(logits: Tensor, labels: Tensor, grad: Tensor) -> Tensor:
-    """Softmax minus one-hot, in float32, then in the dtype of the logits.
-
-    The one-hot is a comparison, since a scatter has no fast deterministic kernel on
-    CUDA.
-    """
-    labels = labels.unsqueeze(-1)
-    probabilities = torch.softmax(logits.to(torch.float32), -1)
-    hit = labels == torch.arange(logits.shape[-1], device=labels.device)
-    difference = torch.where(hit, probabilities - 1, probabilities)
-    return (difference * ((labels != IGNORED) * grad)).to(logits.dtype)
-
-
-def _pieces(
-    hidden: Tensor, labels: Tensor, chunk_size: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    pieces = (torch.split(x, chunk_size) for x in (hidden, labels))
-    return zip(*pieces, strict=True)
+_recomputed_piece = recomputed(_piece, constants=["labels"])

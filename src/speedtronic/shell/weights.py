@@ -27,7 +27,8 @@ from speedtronic.pure.config import Model
 from speedtronic.pure.rename import from_llama, llama_config
 from speedtronic.pure.strict_json import from_json
 from speedtronic.pure.transformer import Transformer
-from speedtronic.shell import blobs, checkpoint_folder, rundir
+from speedtronic.shell import blobs
+from speedtronic.shell.saved import find_saved, is_run
 
 _HUB = re.compile(r"([\w.-]+/[\w.-]+)@([\w./-]+)")
 _PICKLED = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
@@ -63,7 +64,7 @@ def load_weights(module: nn.Module, init_from: str) -> tuple[str, ...]:
         What to tell the user, one line each.
 
     Raises:
-        ConfigError: there are no weights to be found there.
+        ConfigError, RunError: there are no weights to be found there.
         ModelError: a file is damaged, or a line for each name that is missing or
             unexpected and for each shape, tie or number that differs; the module is
             then as it was.
@@ -115,8 +116,9 @@ def _in_folder(folder: Path, init_from: str) -> _Source:
     for name in (_FILE, _GLOBAL_OF_2_0):
         if (folder / name).is_file():
             return _Source([folder / name], _config_beside(folder / name))
-    if (folder / rundir.RECORD).is_file():
-        return _newest_checkpoint(folder)
+    if is_run(folder):
+        path = find_saved(folder).path / _FILE
+        return _Source([path], _config_beside(path))
     _refuse_pickle(sorted(folder.iterdir()), init_from)
     raise ConfigError(
         f"model.init_from: expected {_FILE}, {_INDEX} or {_GLOBAL_OF_2_0} in the folder"
@@ -135,19 +137,6 @@ def _sharded(index: Path, init_from: str) -> _Source:
             [f"model.init_from: {init_from}: {name} is missing" for name in missing]
         )
     return _Source([index.parent / name for name in names], _config_beside(index))
-
-
-def _newest_checkpoint(run: Path) -> _Source:
-    record = _json(run / rundir.RECORD)
-    section = record.get("config", {}).get("checkpoint", {})
-    folder = run / section.get("directory", "checkpoints")
-    found = checkpoint_folder.find(folder)
-    if found.path is None:
-        raise ConfigError(
-            [f"model.init_from: {folder} holds no whole checkpoint", *found.skipped]
-        )
-    path = found.path / _FILE
-    return _Source([path], _config_beside(path))
 
 
 def _refuse_pickle(paths: Iterable[Path], init_from: str) -> None:
