@@ -1,13 +1,15 @@
 """Locks between processes, and writing that leaves nothing behind."""
 
+import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from speedtronic.errors import Unavailable
+from speedtronic.errors import Denied, LaneError, Unavailable
 from speedtronic.shell.lanes import rooted
-from speedtronic.shell.lanes.rooted import locked, opened
+from speedtronic.shell.lanes.rooted import locked, opened, translated
 
 
 def test_shared_locks_admit_each_other_and_no_exclusive_one(tmp_path: Path) -> None:
@@ -58,6 +60,27 @@ def _is(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (errno.EACCES, Denied),
+        (errno.EROFS, Denied),
+        (errno.ELOOP, Denied),
+        (errno.ENOTSUP, Denied),
+        (errno.ENOSPC, Unavailable),
+        (errno.EDQUOT, Unavailable),
+        (errno.EIO, Unavailable),
+        (errno.ENOENT, Unavailable),
+        (errno.ESTALE, Unavailable),
+    ],
+)
+def test_what_the_system_reports_is_typed(code: int, error: type[LaneError]) -> None:
+    """Denied where only a person can help, Unavailable where waiting may."""
+    with pytest.raises(error, match=f"here: .*{re.escape(os.strerror(code))}"):
+        with translated("here"):
+            raise OSError(code, os.strerror(code))
 
 
 def test_a_broken_write_leaves_no_file(tmp_path: Path) -> None:
