@@ -31,7 +31,10 @@ python_use_unqualified_type_names = True
 # Types of other projects have no page here, and their inventories are on the network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(torch|nn|Tensor|attrs|numpy|np|rich)(\..*)?"),
-    (r"py:.*", r"(argparse|collections|contextlib|io|os|pathlib|types|typing)\..*"),
+    (r"py:.*", r"(argparse|collections|concurrent|contextlib|io|os|pathlib|types)\..*"),
+    (r"py:.*", r"typing\..*"),
+    # Shapes in docstrings, such as i64[B, T], are written for people.
+    (r"py:.*", r"[iuf](8|16|32|64)|bool"),
     # Type variables are not objects that could have a page.
     (r"py:.*", r"(.*\.)?[A-Z]"),
 ]
