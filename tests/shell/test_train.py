@@ -16,6 +16,7 @@ from speedtronic.errors import (
     ModelError,
     RunError,
     TrainingError,
+    UserError,
 )
 from speedtronic.pure.config import Config
 from speedtronic.shell.checkpoint import load_model
@@ -131,6 +132,23 @@ def test_a_finished_run_says_so_and_trains_no_more(make: Make) -> None:
     assert 0 == again.exit_code
     with pytest.raises(RunError, match="holds a run already"):
         train(make())
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [{"model__vocab_size": 50}, {"data__text_path": "nowhere.txt"}],
+    ids=["model", "data"],
+)
+def test_a_mistake_costs_no_run(make: Make, mistake: dict[str, Any]) -> None:
+    """Overwriting deletes the old run only when the new one can begin."""
+    old = train(make())
+    with pytest.raises(UserError):
+        train(make(**mistake), overwrite=True)
+    with pytest.raises(UserError):
+        train(make(run__name="fresh", **mistake))
+
+    assert (old.run_directory / "checkpoints" / "step-00000006").is_dir()
+    assert not (old.run_directory.parent / "fresh").exists()
 
 
 def test_another_architecture_is_refused_by_name(make: Make) -> None:

@@ -39,7 +39,14 @@ RECORD = "run.json"
 LOCK = ".lock"
 # What a run leaves in its folder beside run.json and its checkpoints. An overwritten
 # run loses these and nothing else.
-LEFT_BY_A_RUN = ("metrics.jsonl", "summary.json", "tensorboard", "trackio", "wandb")
+LEFT_BY_A_RUN = (
+    "metrics.jsonl",
+    "progress.f32",
+    "summary.json",
+    "tensorboard",
+    "trackio",
+    "wandb",
+)
 _SCHEMA = 1
 _OTHER_WAYS = "--resume continues it, --overwrite deletes it, run.name names another"
 
@@ -113,6 +120,23 @@ class RunDirectory:
                     raise
         except StorageError as error:
             raise RunError(f"the run folder is not usable: {error}") from error
+
+    @classmethod
+    def check(cls, path: Path, mode: Mode) -> None:
+        """Raise what `open` would find wrong with the folder, and change nothing.
+
+        For use before long preparations: what they find out must not cost a run.
+
+        Raises:
+            RunError: as `open` does.
+        """
+        if mode == "new":
+            _check_empty(path)
+        if mode == "resume" and not (path / RECORD).exists():
+            raise RunError(f"{path} holds no run to resume (no {RECORD})")
+        if (path / LOCK).exists():
+            with explained(path):
+                os.close(_take_lock(path))
 
     @classmethod
     def _open_locked(

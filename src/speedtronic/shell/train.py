@@ -89,18 +89,18 @@ def train(
         )
     chosen, mode = _how(config, resume, overwrite)
     with ExitStack() as stack:
-        run = stack.enter_context(RunDirectory.open(run_folder(config), mode, config))
-        for note in run.notes:
-            logger.info("%s", note)
-        if run.finished_step is not None:
-            return _already_done(run, run.finished_step)
+        # Nothing is begun or deleted before data and model are known to be usable.
+        RunDirectory.check(run_folder(config), mode)
         device = choose_device(config.run.device)
         stack.enter_context(machine(config.run, device))
         data = open_data(config, directory=token_folder(config))
         stack.callback(data.close)
         session = build_session(config, data.train_batch(0).micro_batches[0])
-        for note in (*data.notes, *session.notes):
+        run = stack.enter_context(RunDirectory.open(run_folder(config), mode, config))
+        for note in (*run.notes, *data.notes, *session.notes):
             logger.info("%s", note)
+        if run.finished_step is not None:
+            return _already_done(run, run.finished_step)
         return _run(stack, config, run, data, session, chosen, progress, hooks)
 
 
