@@ -10,7 +10,8 @@ wait for torch::
                 init_inner, accumulate, apply, inner_step
     algorithms  Optimizer, adamw, muon, sgd, cautious, chain, partition, and the
                 module `speedtronic.pure.schedule`
-    rounds      OuterState, init_outer, outer_step, compute_delta, aggregate
+    rounds      Weights, Delta, Origin, compute_delta, aggregate, OuterRule,
+                OuterState, init_outer, outer_step
     running     StepRunner (compiled, donated)
     errors      SpeedtronicError and its children
 """
@@ -22,15 +23,19 @@ __version__ = "3.0.0.dev0"
 
 _HOME = {
     "Config": "speedtronic.pure.config",
+    "Delta": "speedtronic.pure.delta",
     "InnerState": "speedtronic.pure.inner",
     "ModuleLoss": "speedtronic.pure.module",
     "Optimizer": "speedtronic.pure.optim",
+    "Origin": "speedtronic.pure.aggregate",
+    "OuterRule": "speedtronic.pure.outer",
     "OuterState": "speedtronic.pure.outer",
     "SpeedtronicError": "speedtronic.errors",
     "StepInfo": "speedtronic.pure.inner",
     "StepRule": "speedtronic.pure.inner",
     "StepRunner": "speedtronic.shell.compile",
     "TrainResult": "speedtronic.shell.train",
+    "Weights": "speedtronic.pure.delta",
     "accumulate": "speedtronic.pure.inner",
     "adamw": "speedtronic.pure.optim",
     "aggregate": "speedtronic.pure.aggregate",
