@@ -108,7 +108,9 @@ def json_pieces(path: Path, rules: TextRules, start: int = 0) -> Iterator[Piece]
             clean, _, broken = _check(line, path, offset, rules.errors, True)
             if clean.strip():
                 for piece in _record(clean, rules, where, place):
-                    yield attrs.evolve(piece, replaced=broken if piece.last else 0)
+                    if piece.last and broken:
+                        piece = attrs.evolve(piece, replaced=broken)
+                    yield piece
 
 
 def _chunks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
@@ -220,7 +222,7 @@ def _separated(stream: _Clean, mark: bytes, place: int) -> Iterator[Piece]:
 
 def _record(text: bytes, rules: TextRules, where: str, place: int) -> Iterator[Piece]:
     try:
-        record = json.loads(text)
+        record = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is not JSON: {error}") from None
     if not isinstance(record, dict):

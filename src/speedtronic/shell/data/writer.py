@@ -69,6 +69,7 @@ class StoreWriter:
     def __init__(self, folder: Path, dtype: str, mark: int | None, masked: bool):
         self._folder, self._mark = folder, mark
         self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._mark_ids = np.array([] if mark is None else [mark], self._dtype)
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
         widths = {TOKENS: self._dtype.itemsize, DOCUMENTS: _ENTRY_BYTES}
@@ -87,13 +88,14 @@ class StoreWriter:
 
         A document without tokens is none, and gets no mark.
         """
-        if len(chunk.ids):
-            self._append(chunk.ids, chunk.learned)
         self._document_bytes += chunk.text_bytes
         self._now.replaced += chunk.replaced
-        if chunk.last:
-            if self._now.tokens > self._document_start:
+        with explained(self._folder):
+            if len(chunk.ids):
+                self._append(chunk.ids, chunk.learned)
+            if chunk.last and self._now.tokens > self._document_start:
                 self._end_document()
+        if chunk.last:
             self._document_start, self._document_bytes = self._now.tokens, 0
 
     def save(self, part: int, place: int, read_bytes: int) -> None:
@@ -137,16 +139,14 @@ class StoreWriter:
         now, highest = self._now, int(ids.max())
         if highest > now.max_id:
             now.max_id, now.max_id_at = highest, now.tokens + int(ids.argmax())
-        with explained(self._folder):
-            values = np.ascontiguousarray(ids, self._dtype)
-            self._columns[TOKENS].append(values.data)
-            if MASK in self._columns:
-                self._columns[MASK].append(bytes([learned]) * len(ids))
+        self._columns[TOKENS].append(np.ascontiguousarray(ids, self._dtype).data)
+        if MASK in self._columns:
+            self._columns[MASK].append(bytes([learned]) * len(ids))
         now.tokens += len(ids)
 
     def _end_document(self) -> None:
         if self._mark is not None:
-            self._append(np.array([self._mark]), learned=True)
+            self._append(self._mark_ids, learned=True)
         now = self._now
         self._ends.append((now.tokens, self._document_bytes))
         now.documents += 1
