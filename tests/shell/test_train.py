@@ -238,6 +238,32 @@ def test_any_factory_trains_and_its_metrics_are_logged(make: Make) -> None:
     assert (256, 6) == tuple(weights(result, 6)["table.weight"].shape)
 
 
+def test_a_transformers_model_learns_the_next_token(make: Make) -> None:
+    """Without remote code, and its own config.json is beside the weights."""
+    model = {
+        "name": "tests.shell.test_train:llama", "vocab_size": 256, "max_seq_len": 8,
+    }  # fmt: skip
+    result = train(make(model=model))
+    folder = result.run_directory / "checkpoints" / "step-00000006"
+
+    assert "llama" == json.loads((folder / "config.json").read_text())["model_type"]
+    assert "model.layers.0.self_attn.q_proj.weight" in weights(result, 6)
+
+
+def llama() -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=256,
+            hidden_size=8,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+        )
+    )
+
+
 def test_frozen_parameters_stay_and_have_no_moments(make: Make) -> None:
     """They are in the checkpoint, bit for bit as they began."""
     result = train(make(model__freeze=["transformer.wte.*"]))

@@ -9,6 +9,7 @@ that changed the parameters, so that a skipped one loses no learning rate.
 """
 
 import itertools
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -306,9 +307,10 @@ def read(state: InnerState, info: StepInfo) -> Reading:
 def hub_config(session: Session) -> dict[str, object]:
     """The ``config.json`` beside a checkpoint's weights."""
     own = getattr(session.module, "config", None)
-    to_dict: Callable[[], dict[str, object]] | None = getattr(own, "to_dict", None)
-    if to_dict is not None:
-        return to_dict()
+    text: Callable[[], str] | None = getattr(own, "to_json_string", None)
+    if text is not None:  # a transformers model
+        told: dict[str, object] = json.loads(text())
+        return told
     return {"model_type": "speedtronic", **attrs.asdict(session.config.model)}
 
 
