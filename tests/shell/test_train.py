@@ -290,6 +290,36 @@ def test_a_model_without_a_loss_is_refused_before_training(make: Make) -> None:
         train(make(model={"name": "test-silent", "max_seq_len": 8, "vocab_size": 256}))
 
 
+def test_a_model_that_shifts_the_labels_again_is_refused(make: Make) -> None:
+    """It would learn the token after next."""
+
+    class Shifting(Metric):
+        def forward(self, input_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
+            logits = self.head(self.table(input_ids))
+            loss = nn.functional.cross_entropy(
+                logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+            )
+            return {"loss": loss, "logits": logits}
+
+    speedtronic.register_model("test-shifting", Shifting)
+    with pytest.raises(ModelError, match="it shifts the labels"):
+        train(
+            make(model={"name": "test-shifting", "max_seq_len": 8, "vocab_size": 256})
+        )
+
+
+def test_an_error_of_the_model_is_told_with_its_place(make: Make) -> None:
+    """Before training, in one line."""
+
+    class Broken(Metric):
+        def forward(self, input_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
+            raise KeyError("memory")
+
+    speedtronic.register_model("test-broken", Broken)
+    with pytest.raises(ModelError, match=r"first batch: KeyError: 'memory' .*line \d+"):
+        train(make(model={"name": "test-broken", "max_seq_len": 8, "vocab_size": 256}))
+
+
 def test_a_time_boxed_run_ends_its_schedule(make: Make) -> None:
     """The last step has the lowest rate, whenever it comes; every share is recorded."""
     config = make(

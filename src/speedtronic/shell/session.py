@@ -34,6 +34,7 @@ from speedtronic.shell.device import (
     choose_device,
     seeded,
 )
+from speedtronic.shell.factory import failure
 from speedtronic.shell.models import load_weights, model_from_config
 
 _MODEL_STREAM = 0x40DE1  # separates the model's randomness from the data's
@@ -199,6 +200,10 @@ def _draws_by_function(
     with seeded(0, state.key.device), torch.no_grad():
         try:
             loss(weights, state.buffers, example, key)
+            return uses_functional_dropout(loss, weights, state.buffers, example, key)
         except ContractError as error:
             raise ModelError(f"model.name: {error}") from error
-        return uses_functional_dropout(loss, weights, state.buffers, example, key)
+        except Exception as error:  # the user's code may raise anything
+            raise ModelError(
+                f"model.name: the model fails on its first batch: {failure(error)}"
+            ) from error

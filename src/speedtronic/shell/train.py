@@ -8,15 +8,18 @@ from typing import Any
 
 import attrs
 
-from speedtronic.errors import CheckpointError, ConfigError
+from speedtronic.errors import CheckpointError, ConfigError, ModelError
 from speedtronic.pure.config import Config
 from speedtronic.pure.config.checks import problems
+from speedtronic.pure.tree import tree_map
 from speedtronic.shell import generators
+from speedtronic.shell.check_loss import own_loss
 from speedtronic.shell.checkpoint_folder import Resumed
 from speedtronic.shell.checkpoint_folder import resume as resume_checkpoint
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
 from speedtronic.shell.config import to_dict
 from speedtronic.shell.data import Data, open_data
+from speedtronic.shell.data.prepare import Progress, silent
 from speedtronic.shell.device import choose_device, machine
 from speedtronic.shell.hooks import Hook, RunInfo, build_hooks
 from speedtronic.shell.interrupt import Interrupt
@@ -63,6 +66,7 @@ def train(
     overwrite: bool = False,
     progress: bool | None = None,
     hooks: Sequence[Callable[[], Hook]] = (),
+    preparing: Progress = silent,
 ) -> TrainResult:
     """Train what a config asks for.
 
@@ -74,6 +78,7 @@ def train(
         overwrite: delete the run of this name, if there is one.
         progress: show a bar on a terminal; None means what ``logging.progress`` says.
         hooks: factories of hooks beside those of ``logging.hooks``.
+        preparing: told how far the preparation of the data is.
 
     Raises:
         ConfigError, DataError, DeviceError, ModelError, RunError: before training.
@@ -93,9 +98,12 @@ def train(
         RunDirectory.check(run_folder(config), mode)
         device = choose_device(config.run.device)
         stack.enter_context(machine(config.run, device))
-        data = open_data(config, directory=token_folder(config))
+        data = open_data(config, directory=token_folder(config), progress=preparing)
         stack.callback(data.close)
-        session = build_session(config, data.train_batch(0).micro_batches[0])
+        batch = data.train_batch(0).micro_batches[0]
+        session = build_session(config, batch)
+        if told := own_loss(session.module, tree_map(lambda x: x[:1], batch)):
+            raise ModelError(told)
         run = stack.enter_context(RunDirectory.open(run_folder(config), mode, config))
         for note in (*run.notes, *data.notes, *session.notes):
             logger.info("%s", note)

@@ -63,7 +63,7 @@ def run(options: Options) -> int:
 
     from speedtronic.errors import ConfigError
     from speedtronic.shell.config import load_config
-    from speedtronic.shell.console import answer, say
+    from speedtronic.shell.console import answer, say, tenths
 
     if options.resume is not None and options.overwrite:
         raise ConfigError("--resume, --overwrite: expected one of them, found both")
@@ -80,6 +80,7 @@ def run(options: Options) -> int:
             resume=options.resume,
             overwrite=options.overwrite,
             progress=False if options.quiet else None,
+            preparing=tenths(),
         )
     if options.json:
         fields = {name: getattr(result, name) for name in _TOLD}
