@@ -10,9 +10,11 @@ import pytest
 import torch
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 from safetensors.torch import save_file
+from tests.shell.saved_runs import save_run
 from torch import Tensor, nn
 
 from speedtronic.errors import ConfigError, ModelError
+from speedtronic.pure.config import Config, Model
 from speedtronic.pure.rename import llama_config, to_llama
 from speedtronic.pure.transformer import Transformer
 from speedtronic.shell.weights import load_weights
@@ -267,3 +269,12 @@ def test_the_hub_refuses(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     (line,) = problems(transformer(), "someone/model@main", ConfigError)
     assert told in line
+
+
+def test_a_run_of_ours(tmp_path: Path) -> None:
+    """Its newest whole checkpoint, under the names that it trains with."""
+    source, target = transformer(seed=1), transformer()
+    run = save_run(tmp_path / "run", Config(model=Model(**SMALL)), source)
+
+    load_weights(target, str(run))
+    assert same(source, target)

@@ -7,7 +7,6 @@ model has learned.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,59 +15,8 @@ from torch import Tensor, nn
 from speedtronic.errors import ConfigError, ModelError
 from speedtronic.pure.random import fold_in, key_from_seed
 from speedtronic.pure.sample import sample
-from speedtronic.shell.checkpoint import load_model
-from speedtronic.shell.data.tokenizers import build_tokenizer
-from speedtronic.shell.device import choose_device
-from speedtronic.shell.models import model_from_config
-from speedtronic.shell.saved import find_saved
-from speedtronic.shell.weights import fill
 
 Logits = Callable[[Tensor], Tensor]  # i64[1, T] -> float[1, T, V]
-
-
-def generate_from_run(
-    run: Path,
-    prompt: str,
-    *,
-    max_tokens: int = 200,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    seed: int = 0,
-    device: str = "auto",
-) -> str:
-    """The prompt and what a trained model makes of it.
-
-    Args:
-        run: a run folder, or the folder of one of its checkpoints.
-        prompt: at least one token of text.
-        max_tokens: see `generate`, as for the others.
-        temperature: 0 takes the most likely token each time.
-        top_k: draw only from this many.
-        seed: the same seed gives the same text.
-        device: as ``run.device``.
-
-    Raises:
-        ConfigError, DeviceError, ModelError, RunError: the user's mistakes.
-        CheckpointError: the checkpoint is damaged.
-    """
-    saved = find_saved(run)
-    module = model_from_config(saved.config)
-    fill(module, load_model(saved.path)[0], str(saved.path))
-    tokenizer = build_tokenizer(saved.config.data)
-    mark = tokenizer.end_of_document
-    prompt_ids = tokenizer.encode(prompt)
-    with logits_of(module.to(choose_device(device))) as logits:
-        tokens = generate(
-            logits,
-            prompt_ids,
-            max_tokens=max_tokens,
-            max_seq_len=saved.config.model.max_seq_len,
-            temperature=temperature,
-            top_k=top_k,
-            seed=seed,
-            stop_ids=() if mark is None else (mark,),
-        )
-        return tokenizer.decode([*prompt_ids, *tokens])
 
 
 def generate(
