@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from speedtronic.errors import DataError
+from speedtronic.shell.data import documents
 from speedtronic.shell.data.documents import Documents, TextFiles, TextRecords
 from speedtronic.shell.data.text import TextRules
 
 Text = Callable[..., Path]
 
 
-def texts(documents: Documents) -> list[bytes]:
+def texts(source: Documents) -> list[bytes]:
     """All pieces of all parts."""
-    parts = range(documents.parts())
-    return [piece.text for part in parts for piece in documents.pieces(part, 0)]
+    parts = range(source.parts())
+    return [piece.text for part in parts for piece in source.pieces(part, 0)]
 
 
 def test_files_by_their_endings(text: Text) -> None:
@@ -54,11 +55,11 @@ def test_rules_are_part_of_the_identity(text: Text) -> None:
 def test_records_and_texts() -> None:
     """Text as it is, or in a field; empty texts are skipped."""
     records = ["a", {"text": "b"}, "", {"text": ""}, "c"]
-    documents = TextRecords(records, "records", TextRules())
-    pieces = list(documents.pieces(0, 0))
+    held = TextRecords(records, "records", TextRules())
+    pieces = list(held.pieces(0, 0))
 
     assert [b"a", b"b", b"c"] == [piece.text for piece in pieces]
-    assert pieces[1:] == list(documents.pieces(0, pieces[0].place))
+    assert pieces[1:] == list(held.pieces(0, pieces[0].place))
 
 
 def test_the_identity_of_records_is_their_content() -> None:
@@ -77,3 +78,27 @@ def test_records_of_another_kind() -> None:
         TextRecords(["a", 1], "odd", TextRules())
     with pytest.raises(DataError, match="odd: record 0: no field 'text'"):
         TextRecords([{"txt": "a"}], "odd", TextRules())
+    with pytest.raises(DataError, match="odd: record 0 holds half of a surrogate"):
+        TextRecords(["\ud800"], "odd", TextRules())
+
+
+def test_columns_are_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataset of columns gives the records of a list, from any place on."""
+
+    class Columns:
+        column_names = ("text",)
+        texts = ("a", "b", "", "c", "d")
+
+        def __len__(self) -> int:
+            return len(self.texts)
+
+        def __getitem__(self, part: slice) -> dict[str, tuple[str, ...]]:
+            return {"text": self.texts[part]}
+
+    monkeypatch.setattr(documents, "_SLICE", 2)
+    columns = TextRecords(Columns(), "columns", TextRules())
+    listed = TextRecords([{"text": t} for t in Columns.texts], "list", TextRules())
+
+    for start in range(6):
+        assert list(listed.pieces(0, start)) == list(columns.pieces(0, start))
+    assert listed.identity() == columns.identity()

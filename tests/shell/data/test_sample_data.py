@@ -183,3 +183,15 @@ def test_more_samples_per_step_than_there_are(opened: Opened) -> None:
     """Both numbers are told."""
     with pytest.raises(DataError, match="has 10 rows per epoch, a step takes 11"):
         opened(dataset=f"{HERE}:squares", target_batch_size=11)
+
+
+def test_a_file_cannot_validate_samples(opened: Opened) -> None:
+    """It would be ignored."""
+    with pytest.raises(ConfigError, match="gives samples, which a file cannot"):
+        opened(dataset=f"{HERE}:squares", validation_path="a.txt")
+
+
+def test_arguments_that_are_no_plain_values(opened: Opened) -> None:
+    """A config can hold dates, a fingerprint cannot."""
+    with pytest.raises(ConfigError, match="its arguments are no plain values"):
+        opened(dataset=f"{HERE}:squares", kwargs={"size": {1}})

@@ -130,6 +130,8 @@ def test_going_on_counts_only_what_is_new(tmp_path: Path, chunk_bytes: int) -> N
     rules = TextRules(separator="|", errors="replace")
     whole = list(text_pieces(path, rules, chunk_bytes=chunk_bytes))
     for number, piece in enumerate(whole):
+        if not piece.last:
+            continue
         rest = list(text_pieces(path, rules, piece.place, chunk_bytes))
         before = sum(p.replaced for p in whole[: number + 1])
 
@@ -141,10 +143,27 @@ def test_places_to_go_on_from(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\n|two\r\n|three")
     rules = TextRules(separator="|", newlines="lf")
     whole = list(text_pieces(path, rules))
+    places = [piece.place for piece in whole if piece.last]
 
-    assert [b"one\n", b"two\n", b"three"] == [piece.text for piece in whole]
-    for number, piece in enumerate(whole):
-        assert whole[number + 1 :] == list(text_pieces(path, rules, piece.place))
+    assert [b"one\n", b"two\n", b"three"] == documents(
+        path, separator="|", newlines="lf"
+    )
+    for number, place in enumerate(places, 1):
+        rest = list(text_pieces(path, rules, place))
+
+        assert places[number:] == [piece.place for piece in rest if piece.last]
+        assert b"".join(p.text for p in whole if p.place > place) == b"".join(
+            piece.text for piece in rest
+        )
+
+
+def test_a_long_document_comes_in_pieces(tmp_path: Path) -> None:
+    """Memory holds a chunk, not a document, while the separator is looked for."""
+    path = written(tmp_path / "a.txt", b"x" * 1000 + b"<|>" + b"y" * 1000)
+    pieces = list(text_pieces(path, TextRules(separator="<|>"), chunk_bytes=10))
+
+    assert 12 >= max(len(piece.text) for piece in pieces)
+    assert [1000, 1000] == [len(d) for d in documents(path, 10, separator="<|>")]
 
 
 @pytest.mark.parametrize("packed", ["a.txt.gz", "a.txt.zst"])

@@ -10,6 +10,7 @@ tokenizer. Every other one gives samples: by index if it has ``__len__`` and
 ``__getitem__``, else by iteration.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -64,10 +65,16 @@ def call_factory(spec: str, what: str, kwargs: Mapping[str, Any]) -> Any:
     """What the factory of a config makes.
 
     Raises:
-        ConfigError: it cannot be found.
+        ConfigError: it cannot be found, or its arguments are not plain values.
         DataError: it fails.
     """
     factory = resolve(spec, what)
+    try:
+        json.dumps(kwargs)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{what}: its arguments are no plain values: {error}"
+        ) from None
     try:
         return factory(**kwargs)
     except UserError:
@@ -120,9 +127,15 @@ def _yields_text(made: Iterable[Any], name: str, data: Data) -> bool:
 
 def _is_text(sample: Any, data: Data) -> bool:
     if isinstance(sample, Mapping):
-        field = data.prompt_field or data.text_field
-        return isinstance(sample.get(field), str)
+        return all(isinstance(sample.get(name), str) for name in _text_fields(data))
     return isinstance(sample, str)
+
+
+def _text_fields(data: Data) -> list[str]:
+    """The fields of a record that are read as text."""
+    if data.prompt_field is None:
+        return [data.text_field]
+    return [data.prompt_field, data.completion_field or data.text_field]
 
 
 def _open_library(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
@@ -149,8 +162,8 @@ def _open_library(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
         if chosen not in loaded:
             has = ", ".join(loaded)
             raise DataError(f"dataset {name} has no split {chosen!r}; it has {has}")
-        other = next((s for s in _HELD_OUT if s in loaded and s != chosen), None)
-        held_out = loaded[other] if other else None
+        others = (loaded[s] for s in _HELD_OUT if s in loaded and s != chosen)
+        held_out = next((part for part in others if len(part)), None)
         loaded = loaded[chosen]
     if not is_indexed(loaded):
         raise DataError(
@@ -159,7 +172,8 @@ def _open_library(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
         )
     if len(loaded) == 0:
         raise DataError(f"dataset {name} is empty (0 records)")
-    return Opened(
-        parts=(loaded,) if held_out is None else (loaded, held_out),
-        text=_is_text(loaded[0], data),
-    )
+    parts = [loaded] if held_out is None else [loaded, held_out]
+    text = _is_text(loaded[0], data)
+    if text:
+        parts = [part.select_columns(_text_fields(data)) for part in parts]
+    return Opened(parts=tuple(parts), text=text)

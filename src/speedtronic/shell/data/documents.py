@@ -1,7 +1,7 @@
 """Sources of text: files, or the records of a dataset."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,10 +12,13 @@ from speedtronic.shell.data.files import check_unchanged, kind_of, look
 from speedtronic.shell.data.text import (
     Piece,
     TextRules,
+    encoded,
     json_pieces,
     record_pieces,
     text_pieces,
 )
+
+_SLICE = 1000  # records
 
 
 class Documents(Protocol):
@@ -103,7 +106,7 @@ class TextRecords:
     They are known by a hash of all texts; a dataset of the datasets library has one.
     """
 
-    def __init__(self, records: Sequence[Any], name: str, rules: TextRules) -> None:
+    def __init__(self, records: Any, name: str, rules: TextRules) -> None:
         self.name, self.masked = name, rules.masked
         self._records, self._rules = records, rules
         self._fingerprint = getattr(records, "_fingerprint", None) or self._hash()
@@ -120,7 +123,8 @@ class TextRecords:
         """Bytes of the first records, scaled to all."""
         count = len(self._records)
         first = min(count, 100)
-        sizes = (len(p.text) for i in range(first) for p in self._record(i))
+        some = zip(range(first), self._from(0), strict=False)
+        sizes = (len(p.text) for i, record in some for p in self._pieces(i, record))
         return sum(sizes) * count // max(1, first)
 
     def check(self) -> None:
@@ -129,14 +133,25 @@ class TextRecords:
     def pieces(self, part: int, start: int) -> Iterator[Piece]:
         """The documents from record ``start`` on."""
         del part  # there is one
-        for number in range(start, len(self._records)):
-            yield from self._record(number)
+        for number, record in enumerate(self._from(start), start):
+            yield from self._pieces(number, record)
 
-    def _record(self, number: int) -> Iterator[Piece]:
-        record, where = self._records[number], f"{self.name}: record {number}"
+    def _from(self, start: int) -> Iterator[Any]:
+        """The records from one on; columns are taken in slices, which is fast."""
+        records, count = self._records, len(self._records)
+        if not hasattr(records, "column_names"):
+            yield from (records[number] for number in range(start, count))
+            return
+        for first in range(start, count, _SLICE):
+            columns: dict[str, Any] = records[first : first + _SLICE]
+            for values in zip(*columns.values(), strict=True):
+                yield dict(zip(columns, values, strict=True))
+
+    def _pieces(self, number: int, record: Any) -> Iterator[Piece]:
+        where = f"{self.name}: record {number}"
         if isinstance(record, str):
             if record:
-                yield Piece(record.encode(), number + 1)
+                yield Piece(encoded(record, where), number + 1)
         elif isinstance(record, Mapping):
             yield from record_pieces(record, self._rules, where, number + 1)
         else:
@@ -145,8 +160,7 @@ class TextRecords:
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for number in range(len(self._records)):
-            for piece in self._record(number):
-                digest.update(b"%d %d " % (number, len(piece.text)))
-                digest.update(piece.text)
+        for piece in self.pieces(0, 0):
+            digest.update(b"%d %d " % (piece.place, len(piece.text)))
+            digest.update(piece.text)
         return digest.hexdigest()

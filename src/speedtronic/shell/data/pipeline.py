@@ -149,8 +149,9 @@ def prepare_all(
     if not found:
         return _synthetic(config, block, limit)
     stores = [_store(part, cache, progress) for part in found]
-    apart = validation_ingredient(config.data, tokenizer) or found[0].validation
-    held = [_store(apart, cache, progress)] if apart else []
+    named = validation_ingredient(config.data, tokenizer)
+    apart = [named] if named else [f.validation for f in found if f.validation]
+    held = [_store(part, cache, progress) for part in apart]
     for store in stores + held:
         _check_ids(store, limit, tokenizer)
     notes = _told(stores + held, tokenizer, limit)
@@ -216,6 +217,11 @@ def _sample_data(
     config: Config, found: Ingredient, tokenizer: Tokenizer, schedule: Schedule
 ) -> Data:
     data, samples = config.data, found.samples
+    if data.validation_path is not None:
+        raise ConfigError(
+            f"data.validation_path: {found.name} gives samples, which a file cannot "
+            "validate; let the factory return two datasets"
+        )
     held_out = found.validation.samples if found.validation else None
     told = getattr(samples, "fingerprint", None) or getattr(
         samples, "_fingerprint", None

@@ -49,7 +49,8 @@ def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
     }
     given = [name for name, value in named.items() if value is not None]
     if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)}: expected one of them, found both")
+        told = f"expected one of them, found {len(given)}"
+        raise ConfigError(f"{' and '.join(given)}: {told}")
     if not given and not data.synthetic:
         raise ConfigError(
             "data: no source; set text_path, dataset, store or sources, or "
@@ -69,7 +70,8 @@ def validation_ingredient(data: Data, tokenizer: Tokenizer) -> Ingredient | None
     """The source of ``data.validation_path``, if there is one."""
     if data.validation_path is None:
         return None
-    return _from_path(data.validation_path, data.format, 1.0, data, tokenizer)
+    form = "auto" if data.text_path is None else data.format
+    return _from_path(data.validation_path, form, 1.0, data, tokenizer)
 
 
 def block_size(config: Config) -> int:

@@ -207,16 +207,22 @@ def _whole(stream: _Clean, place: int) -> Iterator[Piece]:
 
 
 def _separated(stream: _Clean, mark: bytes, place: int) -> Iterator[Piece]:
-    held, broken = b"", 0
+    """Documents between marks; a long one comes in pieces, however long it is."""
+    held, broken, begun = b"", 0, False
     for chunk, more in stream:
         broken += more
         *documents, held = (held + chunk).split(mark)
         for document in documents:
             place += len(document) + len(mark)
-            if document:
+            if document or begun:
                 yield Piece(document, place, replaced=broken)
-                broken = 0
-    if held:
+                broken, begun = 0, False
+        safe = len(held) - len(mark)  # a mark may begin after it, or the text end
+        if safe > 0:
+            place += safe
+            yield Piece(held[:safe], place, last=False, replaced=broken)
+            held, broken, begun = held[safe:], 0, True
+    if held or begun:
         yield Piece(held, place + len(held), replaced=broken)
 
 
@@ -263,9 +269,16 @@ def _field(record: Mapping[str, Any], name: str, where: str) -> bytes:
     if not isinstance(value, str):
         found = type(value).__name__
         raise DataError(f"{where}: field {name!r} is {found}, expected text")
+    return encoded(value, f"{where}: field {name!r}")
+
+
+def encoded(text: str, where: str) -> bytes:
+    """Text as UTF-8.
+
+    Raises:
+        DataError: it holds half of a surrogate pair, which UTF-8 has no bytes for.
+    """
     try:
-        return value.encode()
+        return text.encode()
     except UnicodeEncodeError:
-        raise DataError(
-            f"{where}: field {name!r} holds half of a surrogate pair"
-        ) from None
+        raise DataError(f"{where} holds half of a surrogate pair") from None

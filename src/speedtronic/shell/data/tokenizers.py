@@ -149,7 +149,8 @@ class PythonTokenizer:
             marks = (getattr(made, name, None) for name in names)
             self.end_of_document = next((m for m in marks if isinstance(m, int)), None)
         self.vocab_size = max(self.vocab_size, 1 + (self.end_of_document or 0))
-        told = getattr(made, "fingerprint", None) or self.encode(_PROBE)
+        told = getattr(made, "fingerprint", None)
+        told = told if isinstance(told, str) else self.encode(_PROBE)
         self.identity = json.dumps(
             [*spec, self.vocab_size, self.end_of_document, told], sort_keys=True
         )
