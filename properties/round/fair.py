@@ -111,5 +111,5 @@ def _delivered(process: Process) -> bool:
     if worker is None or process.halted:
         return True
     record = worker.record
-    held = record.unsent_steps or record.owed or record.pending
+    held = record.unsent.steps or record.pending
     return record.joined and not held and not process.vectors.progress

@@ -84,10 +84,12 @@ class Vectors:
             pending: whether a cut is still pending afterwards.
         """
         progress, lost = self.progress, []
+        stays = base is None or effect.carry
         if effect.settle == "count":
             progress -= self.cut if effect.inside else 0
             self.error = self.error_after
-        elif effect.settle == "undo" and not effect.inside:
+        elif effect.settle == "undo" and not (effect.inside and stays):
+            progress -= self.cut if effect.inside else 0
             self.error = self.error_after + self.sent
         elif effect.settle == "drop":
             lost += [progress, self.error]

@@ -109,8 +109,12 @@ class Observer:
         wanted = outer(*start, [int(payload) for _, payload in found])
         if wanted != (int(after[names.WEIGHTS]), int(after[names.MOMENTUM])):
             raise Violation("fold", f"{who}: round {new.round} is not its outer step")
-        for header, _ in found:
+        for header, payload in found:
             self.served[header.node] += 1
+            held = len(tokens(int(payload)))
+            if header.codec == "none" and held != header.inner_steps:
+                text = f"{who}: {header.inner_steps} steps announced, {held} in it"
+                raise Violation("work", text)
         if self.data_once:
             seen = [self.data[t] for t in tokens(wanted[0]) if t >= FIRST]
             if len(set(seen)) != len(seen):

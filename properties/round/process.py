@@ -18,10 +18,11 @@ from speedtronic.errors import Corrupt, LaneError, Missing
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round import header as headers
 from speedtronic.pure.round import manifest as manifests
-from speedtronic.pure.round import names, plain, settle
+from speedtronic.pure.round import names, plain
 from speedtronic.pure.round.admit import Broken, Candidate, Facts
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.master import Master
+from speedtronic.pure.round.record import Record, to_plain
 from speedtronic.pure.round.worker import Worker
 from speedtronic.shell.lanes.base import ANY, Blob, Copy, Lane
 
@@ -123,9 +124,9 @@ class Process:
         cursor = self.vectors.cursor
         self.tell("worker", e.Boundary(self.now_s, steps, steps, cursor))
 
-    def save(self, record: settle.Record, vectors: Vectors) -> None:
+    def save(self, record: Record, vectors: Vectors) -> None:
         """Write a checkpoint; the last few are kept."""
-        saved = Save(plain.encode(settle.to_plain(record)), attrs.evolve(vectors))
+        saved = Save(plain.encode(to_plain(record)), attrs.evolve(vectors))
         self.saves[:] = [*self.saves, saved][-4:]
 
     def answer(self, which: int) -> None:

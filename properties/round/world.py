@@ -11,10 +11,11 @@ from properties.round.observer import Observer
 from properties.round.process import Machines, Process, Save, file
 from properties.round.scopes import POLL_S, Scope
 
-from speedtronic.pure.round import names, settle
+from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Bounds
 from speedtronic.pure.round.events import Stop
 from speedtronic.pure.round.master import Genesis, MasterSettings, leads, start_master
+from speedtronic.pure.round.record import from_plain
 from speedtronic.pure.round.worker import (
     WorkerSettings,
     may_save,
@@ -68,7 +69,7 @@ class World:
         foreign = scope.foreign and index == len(scope.roles) - 1
         lineage = FOREIGN if foreign else LINEAGE
         newest = saves[-1] if saves else None
-        record = settle.from_plain(json.loads(newest.record)) if newest else None
+        record = from_plain(json.loads(newest.record)) if newest else None
         role = scope.roles[index]
         first = file(names.WEIGHTS, token(index)), file(names.MOMENTUM, 0)
         process = Process(

@@ -13,6 +13,7 @@ from typing import Literal
 
 import attrs
 
+from speedtronic.pure.round.backoff import share
 from speedtronic.pure.round.header import Header, disagreement
 from speedtronic.pure.round.ledger import decide, room
 from speedtronic.pure.round.manifest import MAX_REASON, Manifest, Refusal, Register
@@ -145,10 +146,15 @@ def inadmissible(manifest: Manifest, header: Header) -> str:
     return ""
 
 
-def turn(manifest: Manifest, name: DeltaName) -> tuple[int, str, int]:
-    """A key that puts the streams first that have waited longest, newest cuts first."""
+def turn(manifest: Manifest, name: DeltaName) -> tuple[int, float, int]:
+    """A key that puts the streams first that have waited longest, newest cuts first.
+
+    Those that have waited equally long take turns by lot, the same for every leader:
+    by name, the first one would be served twice as often as the last.
+    """
     register = manifest.register(name.stream)
-    return (register.round if register else -1, name.stream, -name.seq)
+    lot = share(f"{manifest.round_id}/{name.stream}")
+    return (register.round if register else -1, lot, -name.seq)
 
 
 def refuse(candidate: Candidate, bounds: Bounds) -> Refusal | None:

@@ -33,7 +33,8 @@ from speedtronic.pure.round.admit import Broken, Candidate
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.names import MANIFEST, DeltaName
-from speedtronic.pure.round.settle import Action, Record
+from speedtronic.pure.round.record import Record
+from speedtronic.pure.round.settle import Action
 
 
 @attrs.frozen
@@ -98,10 +99,12 @@ class Install:
     """Change the local vectors at this boundary, in this order.
 
     First ``settle`` the pending cut. ``count``: take it out of the progress if it is
-    ``inside``, and install the codec's error. ``undo``: if it is not inside, what was
-    sent and the codec's error go to the error buffer. ``drop``: progress and error
-    become zero. Then, with a ``base``, make that the base and put what is left of
-    the progress on top, or nothing if ``carry`` is false.
+    ``inside``, and install the codec's error. ``undo``: nothing if it is inside and
+    the progress stays; else take it out of the progress if it is inside, and the
+    error buffer becomes what was sent plus the codec's error. ``drop``: progress and
+    error become zero. Then, with a ``base``, make that the base and put what is left
+    of the progress on top, or nothing if ``carry`` is false. The progress stays
+    unless there is a base and no carry.
     """
 
     settle: Action

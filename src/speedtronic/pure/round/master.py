@@ -32,6 +32,7 @@ from speedtronic.pure.round.events import (
     Stop,
     Stopped,
     Tell,
+    Tick,
     View,
 )
 from speedtronic.pure.round.gather import forget, inspect, inspected
@@ -62,7 +63,18 @@ FREE_RETRIES = 8  # lost races before it pauses between two attempts
 
 
 def master(state: Master, event: Event) -> MasterStep:
-    """Take one event; return the new state and what is to be done."""
+    """Take one event; return the new state and what is to be done.
+
+    >>> from speedtronic.pure.round.admit import Bounds
+    >>> from speedtronic.pure.round.manifest import Limits
+    >>> settings = MasterSettings(
+    ...     node="n1", life="ab" * 8, lineage="cd" * 32, limits=Limits(), outer=(),
+    ...     bounds=Bounds(payload_bytes=1000),
+    ... )
+    >>> state, effects = master(start_master(settings, now_s=7.0), Tick(7.0))
+    >>> effects
+    (Look(),)
+    """
     if state.ended:
         return state, ()
     state, effects = _absorbed(state, event)
@@ -95,8 +107,10 @@ def _absorbed(state: Master, event: Event) -> MasterStep:
         case Stop():
             state = attrs.evolve(state, stop_s=event.deadline_s, drained=False)
             return attrs.evolve(state, look_at_s=now_s), ()
-        case _:
+        case Tick():
             return state, ()
+        case _:
+            raise TypeError(f"a leader takes no {type(event).__name__}")
 
 
 def _looked(state: Master, now_s: float, view: View) -> MasterStep:

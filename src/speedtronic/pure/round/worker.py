@@ -31,16 +31,12 @@ from speedtronic.pure.round.events import (
     Stop,
     Stopped,
     Tell,
+    Tick,
     Uploaded,
 )
 from speedtronic.pure.round.ledger import position
-from speedtronic.pure.round.settle import (
-    Record,
-    Settlement,
-    rebased,
-    settle,
-    taken_in,
-)
+from speedtronic.pure.round.record import NONE, Record, Work, taken_in
+from speedtronic.pure.round.settle import Settlement, adopt
 from speedtronic.pure.round.worker_cut import (
     cut,
     cut_done,
@@ -77,7 +73,15 @@ __all__ = [
 
 
 def worker(state: Worker, event: Event) -> WorkerStep:
-    """Take one event; return the new state and what is to be done."""
+    """Take one event; return the new state and what is to be done.
+
+    >>> settings = WorkerSettings(node="n1", life="ab" * 8, lineage="cd" * 32)
+    >>> state, effects = worker(start_worker(settings, now_s=7.0), Tick(7.0))
+    >>> effects
+    (Look(),)
+    >>> worker(state, Tick(8.0))[1]  # one look at a time
+    ()
+    """
     if state.ended:
         return state, ()
     state, effects = _absorbed(state, event)
@@ -109,8 +113,10 @@ def _absorbed(state: Worker, event: Event) -> WorkerStep:
         case Stop():
             # The cut comes with the next boundary, which knows the data's cursor.
             return attrs.evolve(state, stop_s=event.deadline_s, wait_until_s=None), ()
-        case _:
+        case Tick():
             return state, ()
+        case _:
+            raise TypeError(f"a worker takes no {type(event).__name__}")
 
 
 def _failed(state: Worker, event: Failed) -> WorkerStep:
@@ -125,11 +131,8 @@ def _failed(state: Worker, event: Failed) -> WorkerStep:
 
 def _boundary(state: Worker, event: Boundary) -> WorkerStep:
     if event.steps:
-        record = attrs.evolve(
-            state.record,
-            unsent_steps=state.record.unsent_steps + event.steps,
-            unsent_tokens=state.record.unsent_tokens + event.tokens,
-        )
+        fresh = state.record.fresh + Work(event.steps, event.tokens)
+        record = attrs.evolve(state.record, fresh=fresh)
         state = attrs.evolve(state, record=record)
     effects: tuple[Effect, ...] = ()
     if may_save(state):  # while a delta is being cut its base stays where it is
@@ -163,7 +166,7 @@ def _taken_in(state: Worker) -> WorkerStep:
     manifest = staged.manifest
     if not old.joined:
         return _joined(state, staged)
-    settlement = settle(old, manifest)
+    settlement = adopt(old, manifest, state.settings.carry)
     moved = manifest.round_id != old.base_id
     install = Install(
         settle=settlement.action,
@@ -172,7 +175,7 @@ def _taken_in(state: Worker) -> WorkerStep:
         carry=state.settings.carry,
         reset_optimizer=moved and state.settings.reset_optimizer,
     )
-    record = rebased(settlement.record, manifest, state.settings.carry)
+    record = settlement.record
     if settlement.leave:
         stream = names.derive(state.settings.life, "stream", manifest.serial)
         record = attrs.evolve(record, stream=stream, known=None, seq=0)
@@ -189,7 +192,7 @@ def _taken_in(state: Worker) -> WorkerStep:
 def _joined(state: Worker, staged: Staged) -> WorkerStep:
     """Start on the global; a run that this node belongs to is never begun again."""
     manifest = staged.manifest
-    record = rebased(taken_in(state.record, manifest), manifest, carry=True)
+    record = taken_in(state.record, manifest)
     cursor = position(manifest, record.node, staged.cursors)
     install = Install(settle="drop", base=manifest.weights, carry=False, cursor=cursor)
     text = f"joined run {manifest.run} at round {manifest.round}, data from {cursor}"
@@ -201,19 +204,22 @@ def _told(old: Record, new: Record, settlement: Settlement) -> tuple[Effect, ...
     lines = [settlement.reason] if settlement.reason else []
     if new.base_round != old.base_round:
         lines.append(f"base is now round {new.base_round}")
-    held = old.pending.header.inner_steps if old.pending else 0
-    gone = old.unsent_steps + held - new.unsent_steps
     if settlement.action == "drop":
-        lines.append(f"{gone} steps of work are dropped")
+        lines.append(f"{_held(old).steps} steps of work are dropped")
         return (Tell("error", "; ".join(lines)),)
     return (Tell("info", "; ".join(lines)),) if lines else ()
 
 
+def _held(record: Record) -> Work:
+    """All work that is not decided."""
+    return record.unsent + (record.pending.work if record.pending else NONE)
+
+
 def _cured(state: Worker) -> WorkerStep:
     """A local model that is not finite is worth nothing: go on from the base."""
-    record = attrs.evolve(state.record, unsent_steps=0, unsent_tokens=0, owed=False)
+    record = attrs.evolve(state.record, fresh=NONE, owed=NONE)
     text = (
-        f"the local model is not finite; {state.record.unsent_steps} steps of work are "
+        f"the local model is not finite; {state.record.unsent.steps} steps of work are "
         f"dropped, training goes on from round {record.base_round}"
     )
     state = attrs.evolve(state, record=record, poisoned=False)
@@ -223,7 +229,7 @@ def _cured(state: Worker) -> WorkerStep:
 def _stopped(state: Worker, now_s: float) -> WorkerStep:
     """End when everything is delivered, or at the deadline with the rest kept."""
     record = state.record
-    held = record.joined and (record.unsent_steps > 0 or record.owed)
+    held = record.joined and record.unsent.steps > 0
     through = may_save(state) and (record.pending is None or state.sent)
     if through and not held:
         done = Stopped(delivered=True, text="everything was delivered")
@@ -231,9 +237,7 @@ def _stopped(state: Worker, now_s: float) -> WorkerStep:
     if state.stop_s is None or now_s < state.stop_s:
         return state, ()
     state = uncut(state)
-    steps = state.record.unsent_steps
-    if state.record.pending and not state.sent:
-        steps += state.record.pending.header.inner_steps
-    text = f"{steps} steps of work are kept here for the next start"
+    left = state.record.unsent if state.sent else _held(state.record)
+    text = f"{left.steps} steps of work are kept here for the next start"
     done = Stopped(delivered=False, text=text)
     return attrs.evolve(state, ended="stopped", saving=False), (done,)

@@ -6,9 +6,11 @@ the first two nothing of it may be saved or sent, and no base may move.
 
 import attrs
 
+from speedtronic.pure.pace import boundary_due
 from speedtronic.pure.round.events import Cut, CutDone, Persist, Tell
 from speedtronic.pure.round.header import Header
-from speedtronic.pure.round.settle import Pending, undone
+from speedtronic.pure.round.record import NONE, Pending
+from speedtronic.pure.round.settle import undone
 from speedtronic.pure.round.worker_state import Cutting, Worker, WorkerStep, may_save
 
 
@@ -21,27 +23,22 @@ def due(state: Worker, now_s: float) -> bool:
     record, settings = state.record, state.settings
     if not record.joined or record.pending or state.poisoned or not may_save(state):
         return False
-    if not record.unsent_steps and not record.owed:
-        return False
+    steps = record.unsent.steps
     if state.stop_s is not None:
-        return True
-    enough = settings.inner_steps is not None and (
-        record.unsent_steps >= settings.inner_steps
+        return steps > 0
+    return boundary_due(
+        steps,
+        now_s - state.since_s,
+        every_steps=settings.inner_steps,
+        every_s=settings.round_s,
     )
-    late = settings.round_s is not None and now_s - state.since_s >= settings.round_s
-    return enough or late
 
 
 def cut(state: Worker, now_s: float, cursor: int) -> WorkerStep:
     """Take all progress that is in no delta yet."""
     record = state.record
-    cutting = Cutting(
-        steps=record.unsent_steps,
-        tokens=record.unsent_tokens,
-        cursor=cursor,
-        owed=record.owed,
-    )
-    record = attrs.evolve(record, unsent_steps=0, unsent_tokens=0, owed=False)
+    cutting = Cutting(fresh=record.fresh, owed=record.owed, cursor=cursor)
+    record = attrs.evolve(record, fresh=NONE, owed=NONE)
     wait_s = state.settings.wait_s if state.stop_s is None else 0.0
     state = attrs.evolve(
         state,
@@ -60,6 +57,7 @@ def cut_done(state: Worker, event: CutDone) -> WorkerStep:
         return state, ()  # given up in the meantime
     if not event.finite:
         return attrs.evolve(uncut(state), poisoned=True), ()
+    work = cutting.fresh + cutting.owed
     header = Header(
         run=record.run,
         lineage=record.lineage,
@@ -71,8 +69,8 @@ def cut_done(state: Worker, event: CutDone) -> WorkerStep:
         base_round=record.base_round,
         base_id=record.base_id,
         cursor=cutting.cursor,
-        inner_steps=cutting.steps,
-        tokens=cutting.tokens,
+        inner_steps=work.steps,
+        tokens=work.tokens,
         codec=settings.codec,
         payload=event.payload,
         payload_bytes=event.payload_bytes,
@@ -90,7 +88,7 @@ def cut_done(state: Worker, event: CutDone) -> WorkerStep:
         upload_failures=0,
     )
     # The record as of the boundary of the cut; steps have been taken since.
-    then = attrs.evolve(record, unsent_steps=0, unsent_tokens=0)
+    then = attrs.evolve(record, fresh=NONE)
     return state, (Persist(record=then),)
 
 
@@ -100,10 +98,7 @@ def uncut(state: Worker) -> Worker:
     if cutting is None:
         return state
     record = attrs.evolve(
-        record,
-        unsent_steps=record.unsent_steps + cutting.steps,
-        unsent_tokens=record.unsent_tokens + cutting.tokens,
-        owed=record.owed or cutting.owed,
+        record, fresh=record.fresh + cutting.fresh, owed=record.owed + cutting.owed
     )
     return attrs.evolve(state, record=record, cutting=None)
 

@@ -18,7 +18,7 @@ from speedtronic.pure.round.events import (
     View,
 )
 from speedtronic.pure.round.manifest import Manifest
-from speedtronic.pure.round.settle import fork
+from speedtronic.pure.round.record import fork
 from speedtronic.pure.round.worker_state import (
     Staged,
     Worker,

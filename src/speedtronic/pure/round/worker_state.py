@@ -11,7 +11,7 @@ from speedtronic.pure.round import names
 from speedtronic.pure.round.backoff import delay_s
 from speedtronic.pure.round.events import Effect
 from speedtronic.pure.round.manifest import Manifest
-from speedtronic.pure.round.settle import Record
+from speedtronic.pure.round.record import Record, Work
 
 
 @attrs.frozen(kw_only=True)
@@ -47,10 +47,9 @@ class Staged:
 class Cutting:
     """What a cut takes along, while its payload is being encoded."""
 
-    steps: int
-    tokens: int
+    fresh: Work
+    owed: Work
     cursor: int
-    owed: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -89,10 +88,17 @@ def start_worker(
     """The state of a process that begins, or goes on from a checkpoint's record.
 
     Raises:
-        ValueError: the record is of another node or lineage, or a name is wrong.
+        ValueError: the record is of another node or lineage, a name is wrong, or the
+            local part of a round has no end.
+
+    >>> settings = WorkerSettings(node="n1", life="ab" * 8, lineage="cd" * 32)
+    >>> start_worker(settings, 0.0).record.stream
+    '73bea902b98abb7d'
     """
     names.check_node(settings.node)
     names.check_life(settings.life)
+    if settings.inner_steps is None and settings.round_s is None:
+        raise ValueError("inner_steps or round_s: expected a bound, found neither")
     if record is None:
         stream = names.derive(settings.life, "stream", 0)
         record = Record(node=settings.node, lineage=settings.lineage, stream=stream)
@@ -111,7 +117,12 @@ def start_worker(
 
 
 def may_train(state: Worker) -> bool:
-    """Whether the next inner step may be taken."""
+    """Whether the next inner step may be taken; not before there is a base.
+
+    >>> settings = WorkerSettings(node="n1", life="ab" * 8, lineage="cd" * 32)
+    >>> may_train(start_worker(settings, 0.0))
+    False
+    """
     going = not state.ended and state.stop_s is None
     return going and state.record.joined and state.wait_until_s is None
 
