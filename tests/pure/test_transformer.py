@@ -16,12 +16,14 @@ from speedtronic.pure.config.model import Model
 from speedtronic.pure.gradient import Engine, gradient
 from speedtronic.pure.loss import IGNORED, cross_entropy_sum
 from speedtronic.pure.module import ModuleLoss, split
-from speedtronic.pure.random import key_from_seed
+from speedtronic.pure.random import fold_in, key_from_seed, uniform
+from speedtronic.pure.random import split as split_key
 from speedtronic.pure.transformer import (
     Transformer,
     feed_forward_width,
     flops_per_token,
 )
+from speedtronic.pure.types import Params
 
 SHAPE = {
     "vocab_size": 50,
@@ -72,6 +74,21 @@ def test_names_and_shapes_are_those_of_2_0() -> None:
     }
     state = build(n_layer=1).state_dict()
     assert expected == {name: list(x.shape) for name, x in state.items()}
+
+
+def test_logits_are_those_of_2_0() -> None:
+    """The numbers were printed by speedtronic 2.0.0 for the same weights."""
+    model = build()
+    with torch.no_grad():
+        for index, p in enumerate(model.parameters()):
+            noise = uniform(fold_in(key_from_seed(7), index), tuple(p.shape))
+            p.copy_(noise - 0.5 + (p.ndim == 1))
+    logits = model(4 * torch.arange(12)[None])["logits"][0]
+
+    last = [1.17229, 0.98271, 1.55879, 0.87599, 1.77604, -0.73627, 1.9407, 1.51237]
+    first = [-0.39504, -2.60789, 2.83163, 1.5573, 1.50391, -3.65601]
+    torch.testing.assert_close(logits[-1, :8], torch.tensor(last), rtol=0, atol=2e-5)
+    torch.testing.assert_close(logits[:6, 0], torch.tensor(first), rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -244,6 +261,26 @@ def test_the_chunked_loss_is_the_loss(engine: Engine) -> None:
     assert ["loss_sum", "count"] == list(output)
     assert ["logits"] == list(build(loss_chunk_size=7)(ids()))
     assert ["logits"] == list(build()(ids(), labels=ids()))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+def test_replicas_in_one_batch() -> None:
+    """Under `torch.vmap` each replica has its own weights, data and dropout."""
+    model = build(dropout=0.3, gradient_checkpointing=True, loss_chunk_size=7)
+    params, frozen, buffers = split(model)
+    slope = gradient(ModuleLoss(model, train=True), "func")
+    keys = split_key(key_from_seed(2), 2)
+
+    def replica(params: Params, tokens: Tensor, key: Tensor) -> Params:
+        batch = {"input_ids": tokens, "labels": tokens}
+        return slope(params, frozen, buffers, batch, key, None)[0]
+
+    several = {name: torch.stack([p, 1.1 * p]) for name, p in params.items()}
+    tokens = torch.stack([ids(), ids().flip(0)])
+    found = torch.vmap(replica)(several, tokens, keys)
+    second = {name: p[1] for name, p in several.items()}
+    expected = replica(second, tokens[1], keys[1])
+    torch.testing.assert_close({n: g[1] for n, g in found.items()}, expected)
 
 
 def test_a_copy_on_another_device_stays_tied() -> None:

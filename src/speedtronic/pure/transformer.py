@@ -123,9 +123,12 @@ class Transformer(nn.Module):
         self.gradient_checkpointing = gradient_checkpointing
         generator = torch.Generator().manual_seed(seed)
         self.transformer = _Body(self.config, generator)
-        self.lm_head = _linear(d_model, vocab_size, generator)
-        if tie_weights:
-            self.lm_head.weight = self.transformer.wte.weight
+        self.lm_head = nn.Linear(d_model, vocab_size, bias=False, device="meta")
+        self.lm_head.weight = (
+            self.transformer.wte.weight
+            if tie_weights
+            else _normal(vocab_size, d_model, generator)
+        )
         cos, sin = rope_tables(max_seq_len, d_model // n_head, rope_base)
         self.register_buffer("rope_cos", cos, persistent=False)
         self.register_buffer("rope_sin", sin, persistent=False)
@@ -175,17 +178,12 @@ class Transformer(nn.Module):
                 f"the sequence has {length} tokens, max_seq_len is {longest}"
             )
         mask = None if attention_mask is None else _causal_mask(attention_mask)
+        cos, sin = self.rope_cos[:length], self.rope_sin[:length]
         block = _recomputed_block if self.gradient_checkpointing else _block
         x = self.transformer.drop(self.transformer.wte(input_ids))
         for layer in self.transformer.layers():
-            x = block(
-                x,
-                self.rope_cos[:length],
-                self.rope_sin[:length],
-                mask,
-                *layer.dropout_factors(x),
-                *layer.weights(),
-            )
+            factors = layer.dropout_factors(x)
+            x = block(x, cos, sin, mask, *factors, *layer.weights())
         return _norm(x, self.transformer.ln_f.weight)
 
 
