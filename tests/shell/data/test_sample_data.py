@@ -1,5 +1,8 @@
 """Map-style datasets as training data."""
 
+import multiprocessing
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +107,19 @@ def test_workers_change_nothing(opened: Opened, workers: int) -> None:
 
             assert values(expected.micro_batches) == values(found.micro_batches)
             assert (expected.samples, expected.tokens) == (found.samples, found.tokens)
+
+
+def test_workers_leave_interrupts_to_the_run(opened: Opened) -> None:
+    """Ctrl-C reaches them too; the batch that was waited for still comes."""
+    data = opened(dataset=f"{HERE}:squares", num_workers=1)
+    with Prefetcher(data, 0, 1) as ahead:
+        ahead.next()
+        (worker,) = multiprocessing.active_children()
+        os.kill(worker.pid or 0, signal.SIGINT)
+        found = [ahead.next().samples for _ in range(8)]
+
+    assert [1] * 8 == found
+    assert [] == multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -4,6 +4,7 @@ Samples are made in the thread that asks, because making one may draw from the g
 generators, or in worker processes. Neither changes a sample (see `seeded`).
 """
 
+import signal
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -188,6 +189,7 @@ class SampleData:
             num_workers=self._workers,
             prefetch_factor=self._ahead,
             collate_fn=_as_it_is,
+            worker_init_fn=_leave_interrupts,
         )
 
 
@@ -206,6 +208,12 @@ class _Requests:
 
 def _as_it_is(batch: Batch) -> Batch:
     return batch
+
+
+def _leave_interrupts(worker: int) -> None:
+    """Ctrl-C reaches the whole group of processes; the first one decides."""
+    del worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _step_batch(batches: list[Batch]) -> StepBatch:
