@@ -128,8 +128,8 @@ def _in_folder(folder: Path, init_from: str) -> _Source:
 
 def _sharded(index: Path, init_from: str) -> _Source:
     told = _json(index).get("weight_map")
-    names = sorted(set(told.values())) if isinstance(told, dict) else []
-    if not names or any(Path(str(name)).name != name for name in names):
+    names = sorted(set(map(str, told.values()))) if isinstance(told, dict) else []
+    if not names or any(Path(name).name != name for name in names):
         raise ModelError(f"model.init_from: {index} names no files beside it")
     missing = [name for name in names if not (index.parent / name).is_file()]
     if missing:
