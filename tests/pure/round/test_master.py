@@ -1,0 +1,414 @@
+"""The leader: beginning, leading, taking over, stepping down, stopping."""
+
+from typing import Any
+
+import attrs
+import pytest
+from tests.pure.round.session import Session, kinds, leading, told
+from tests.pure.round.values import (
+    LIFE,
+    LINEAGE,
+    OTHER,
+    STREAM,
+    accept,
+    candidate,
+    files,
+    genesis,
+    header,
+    renew,
+    rounds,
+)
+
+from speedtronic.pure.round import events as e
+from speedtronic.pure.round.admit import Broken
+from speedtronic.pure.round.header import Header
+from speedtronic.pure.round.manifest import Manifest
+from speedtronic.pure.round.master import Genesis, leads
+
+START = genesis()  # led by this very process
+FOREIGN = genesis(node="other", life="99" * 8, nonce=f"{'99' * 8}-0")
+GENESIS = Genesis(weights=files(0)[0], momentum=files(0)[1])
+
+
+def publish(effects: list[e.Effect]) -> e.Publish:
+    """The one commit that is wanted."""
+    [found] = [x for x in effects if isinstance(x, e.Publish)]
+    return found
+
+
+def gathered(session: Session, manifest: Manifest, *heads: Header, **facts: Any) -> Any:
+    """Let it look, read these deltas, and look again."""
+    names = [h.name for h in heads]
+    session.look(manifest, *names)
+    session.tell(e.Inspected, tuple(candidate(h, **facts) for h in heads))
+    return session.look(manifest, *names)
+
+
+def folded(session: Session, manifest: Manifest, *heads: Header) -> e.Publish:
+    """Let the outer step be done, look again, and publish."""
+    assert ["Look"] == kinds(session.tell(e.Folded, *files(manifest.round + 1)))
+    return publish(session.look(manifest, *(h.name for h in heads)))
+
+
+def test_an_empty_lane_is_begun() -> None:
+    """With a commit on the empty lane, which only one can win."""
+    session = leading(genesis=GENESIS)
+    found = publish(session.look(None))
+    assert (None, True, 0) == (found.parent, found.fresh, found.manifest.serial)
+    assert ("manifest.json", "rounds/0/manifest.json") == found.names
+    assert ("leader", LIFE) == (found.manifest.lease.node, found.manifest.lease.life)
+
+
+def test_an_outage_is_not_an_empty_lane() -> None:
+    """Nothing is begun because nothing answers."""
+    session = leading(genesis=GENESIS)
+    for _ in range(9):
+        effects = session.tell(e.Failed, e.Look(), "timeout")
+        assert "Publish" not in kinds(effects)
+        session.wait(100.0)
+
+
+def test_who_has_known_a_run_begins_none() -> None:
+    """From its checkpoint, or seen by itself."""
+    session = leading(run=START.run, genesis=GENESIS)
+    assert [] == kinds(session.look(None))
+    session = leading(genesis=GENESIS)
+    session.look(START)
+    session.wait(9.0)
+    assert [] == kinds(session.look(None))
+
+
+def test_who_may_not_begin_waits() -> None:
+    """Until somebody else does."""
+    assert [] == kinds(leading().look(None))
+
+
+def test_the_loser_of_a_beginning_follows() -> None:
+    """One lineage, one run."""
+    session = leading(genesis=GENESIS)
+    found = publish(session.look(None))
+    assert ["Look"] == kinds(session.tell(e.Failed, found, "head moved"))
+    assert ["Remember"] == kinds(session.look(FOREIGN))
+    assert not leads(session.state)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "reason"),
+    [
+        (genesis(lineage="2b" * 32), f"this node's config is lineage {LINEAGE}"),
+        (genesis(nonce=f"{LIFE}-7"), f"this node belongs to {START.run}"),
+    ],
+    ids=["config", "run"],
+)
+def test_another_run_halts(manifest: Manifest, reason: str) -> None:
+    """It may be the wrong lane; nothing is written."""
+    [halt] = leading(run=START.run).look(manifest)
+    assert isinstance(halt, e.Halt)
+    assert reason in halt.reason
+
+
+def test_a_round_is_gathered_folded_and_published() -> None:
+    """Look, inspect, look, fold, look, publish, look."""
+    session = leading(grace_s=0.0)
+    head = header(START)
+    assert ["Remember", "Inspect"] == kinds(session.look(START, head.name))
+    assert ["Look"] == kinds(session.tell(e.Inspected, (candidate(head),)))
+    [fold] = session.look(START, head.name)
+    assert isinstance(fold, e.Fold)
+    assert ("r0", START, [head.name]) == (
+        fold.revision,
+        fold.manifest,
+        [c.name for c in fold.accepted],
+    )
+    found = folded(session, START, head)
+    new = found.manifest
+    assert ("r0", True, 1, (head.name,)) == (
+        found.parent,
+        found.fresh,
+        new.round,
+        new.accepted,
+    )
+    assert files(1) == (new.weights, new.momentum)
+    assert (head.name.path,) == found.deletes
+    assert (head.name.path, head.name.kept(1)) in found.copies
+    assert ["Look"] == kinds(session.tell(e.Published))
+    assert "round 1: 1 deltas count" in told(session.look(new))
+
+
+def test_a_round_needs_its_quorum() -> None:
+    """And then waits for others as long as the grace."""
+    session = leading(quorum=2, grace_s=20.0)
+    one = header(START)
+    two = header(START, stream=OTHER, node="node-2")
+    assert "Fold" not in kinds(gathered(session, START, one))
+    session.wait(15.0)
+    assert "Fold" not in kinds(gathered(session, START, one, two))
+    session.wait(19.0)
+    assert "Fold" not in kinds(session.look(START, one.name, two.name))
+    session.wait(6.0)
+    assert "Fold" in kinds(session.look(START, one.name, two.name))
+
+
+def test_the_grace_ends_when_all_who_took_part_have_delivered() -> None:
+    """Waiting for nobody would be a waste; a new node may come any time."""
+    manifest = accept(START, header(START), header(START, stream=OTHER, node="node-2"))
+    session = leading(grace_s=1000.0)
+    one, two = header(manifest), header(manifest, stream=OTHER, node="node-2")
+    assert "Fold" not in kinds(gathered(session, manifest, one))
+    assert "Fold" in kinds(gathered(session, manifest, one, two))
+
+
+def test_a_full_round_does_not_wait() -> None:
+    """No more would fit."""
+    heads = [header(START, stream=f"{i:016x}", node=f"n{i}") for i in range(3)]
+    assert "Fold" in kinds(gathered(leading(grace_s=1000.0), START, *heads))
+
+
+@pytest.mark.parametrize("quorum", [0, 4])
+def test_a_quorum_that_no_round_can_have_is_refused(quorum: int) -> None:
+    """At least one, at most what a round takes."""
+    with pytest.raises(ValueError, match="quorum: expected 1 to per_round 3"):
+        leading(quorum=quorum)
+
+
+def test_a_worker_in_between_only_costs_another_look() -> None:
+    """The prepared round is published on the new head, with another nonce."""
+    session = leading(grace_s=0.0)
+    head, late = header(START), header(START, stream=OTHER, node="late")
+    gathered(session, START, head)
+    first = folded(session, START, head)
+    assert ["Look"] == kinds(session.tell(e.Failed, first, "head moved"))
+    second = publish(session.look(START, head.name, late.name, revision="r0b"))
+    assert ("r0b", first.manifest.round_id) == (
+        second.parent,
+        second.manifest.round_id,
+    )
+    assert first.manifest.nonce != second.manifest.nonce
+
+
+def test_a_renewal_does_not_spoil_a_prepared_round() -> None:
+    """A fold may take longer than a lease lasts, so it is renewed meanwhile."""
+    session = leading(grace_s=0.0)
+    head = header(START)
+    gathered(session, START, head)
+    session.wait(25.0)
+    renewal = publish(session.look(START, head.name))
+    assert (0, False) == (renewal.manifest.round, renewal.fresh)
+    session.tell(e.Published)
+    session.look(renewal.manifest, head.name)
+    found = folded(session, renewal.manifest, head)
+    assert (1, renewal.manifest.id) == (found.manifest.round, found.manifest.previous)
+
+
+def test_a_round_of_another_leader_spoils_a_prepared_one() -> None:
+    """What was computed is of a round that is over."""
+    session = leading(grace_s=0.0)
+    head = header(START)
+    gathered(session, START, head)
+    other = accept(START, header(START, stream=OTHER, node="node-2"))
+    assert "Publish" not in kinds(session.look(other, head.name))
+    assert [] == [
+        x for x in session.tell(e.Folded, *files(1)) if isinstance(x, e.Publish)
+    ]
+    assert "Fold" in kinds(session.look(other, head.name))
+
+
+def test_a_delta_that_is_gone_spoils_a_prepared_round() -> None:
+    """What a round lists must lie on the lane when it is published."""
+    session = leading(grace_s=0.0)
+    head = header(START)
+    gathered(session, START, head)
+    session.tell(e.Folded, *files(1))
+    assert "Publish" not in kinds(session.look(START))
+
+
+def test_a_fenced_leader_steps_down() -> None:
+    """It drops what it prepared and says who leads now."""
+    session = leading(grace_s=0.0)
+    head = header(START)
+    gathered(session, START, head)
+    session.tell(e.Folded, *files(1))
+    taken = attrs.evolve(
+        renew(START),
+        lease=attrs.evolve(START.lease, node="heir", life="99" * 8, epoch=1),
+    )
+    effects = session.look(taken, head.name)
+    assert [] == kinds(effects)
+    assert "heir has taken over; stepping down" == told(effects)
+    assert session.state.prepared is None
+
+
+def test_a_refusal_does_not_wait_for_a_round() -> None:
+    """Its writer can send nothing else until then."""
+    session = leading()
+    head = header(START)
+    found = publish(gathered(session, START, head, finite=False))
+    assert (0, False, (head.name.path,)) == (
+        found.manifest.round,
+        found.fresh,
+        found.deletes,
+    )
+    assert ["drop"] == [r.verdict for r in found.manifest.refused]
+
+
+def test_garbage_is_swept_and_told_once() -> None:
+    """No manifest remembers it, so the leader says why it cannot count."""
+    late = rounds(START, 3)
+    session = leading()
+    head = header(START)
+    lines = [told(gathered(session, late, head)), told(session.look(late, head.name))]
+    assert f"{head.node}, delta 1: garbage, stale: 3 rounds behind" in lines[0]
+    assert "garbage" not in lines[1]
+    session.wait(25.0)
+    assert (head.name.path,) == publish(session.look(late, head.name)).deletes
+
+
+def test_a_file_that_is_no_delta_is_garbage() -> None:
+    """It is named with the reason, and swept with the next renewal."""
+    session = leading()
+    name = header(START).name
+    session.look(START, name)
+    session.tell(e.Inspected, (), (Broken(name, "header: expected JSON"),))
+    assert "garbage, header: expected JSON" in told(session.look(START, name))
+    session.wait(25.0)
+    assert (name.path,) == publish(session.look(START, name)).deletes
+
+
+def test_a_lease_is_renewed_in_time() -> None:
+    """Three times as often as it would be needed."""
+    session = leading(ttl_s=60.0)
+    session.look(START)
+    session.wait(19.0)
+    assert "Publish" not in kinds(session.look(START))
+    session.wait(5.0)
+    assert 1 == publish(session.look(START)).manifest.lease.renewals
+
+
+def test_a_silent_leader_is_replaced() -> None:
+    """By the own clock since the manifest last changed, however slow it is."""
+    session = leading(ttl_s=60.0)
+    session.look(FOREIGN)
+    for manifest in (FOREIGN, renew(FOREIGN)):
+        session.wait(50.0)
+        assert "Publish" not in kinds(session.look(manifest))
+    session.wait(67.0)
+    found = publish(session.look(renew(FOREIGN)))
+    lease = found.manifest.lease
+    assert ("leader", LIFE, 1) == (lease.node, lease.life, lease.epoch)
+    assert ["Look"] == kinds(session.tell(e.Published))
+    assert "leads the run, epoch 1" in told(session.look(found.manifest))
+
+
+def test_two_watchers_do_not_wake_together() -> None:
+    """The patience differs by up to a tenth of the ttl."""
+    waits = []
+    for life in ("01" * 8, "02" * 8, "03" * 8):
+        session = leading(ttl_s=100.0, life=life)
+        session.look(FOREIGN)
+        session.now_s += 99.0
+        while "Publish" not in kinds(session.look(FOREIGN)):
+            session.wait(0.5)
+        waits.append(session.now_s)
+    assert 3 == len(set(waits))
+    assert 100.0 <= min(waits) and max(waits) <= 111.0
+
+
+def test_a_restarted_leader_holds_nothing() -> None:
+    """A lease names a life: an older commit of its own may still be on its way."""
+    session = leading(life="55" * 8)
+    assert ["Remember"] == kinds(session.look(START))
+    assert not leads(session.state)
+
+
+def test_an_older_manifest_is_not_acted_on() -> None:
+    """A head may lag."""
+    session = leading(ttl_s=60.0)
+    newer = renew(START)
+    session.look(newer)
+    session.wait(30.0)
+    assert [] == kinds(session.look(START))
+    assert newer == session.state.manifest
+
+
+def test_lost_races_are_retried_at_once_and_not_for_ever() -> None:
+    """The window between look and commit is what is lost; then it pauses."""
+    session = leading(ttl_s=60.0)
+    session.look(START)
+    session.wait(25.0)
+    quick = 0
+    for _ in range(20):
+        found = publish(session.look(START))
+        if "Look" not in kinds(session.tell(e.Failed, found, "head moved")):
+            assert session.state.look_at_s > session.now_s
+            assert "Look" in kinds(session.wait(60.0))
+        else:
+            quick += 1
+    assert 8 == quick
+
+
+def test_what_is_not_allowed_halts() -> None:
+    """Trying for ever would help nobody."""
+    session = leading(genesis=GENESIS)
+    found = publish(session.look(None))
+    [halt] = session.tell(e.Failed, found, "403: read-only token", permanent=True)
+    assert e.Halt("403: read-only token") == halt
+    assert [] == session.wait(1000.0)
+
+
+def test_a_fold_that_fails_is_told_and_tried_again() -> None:
+    """Nothing is published."""
+    session = leading(grace_s=0.0)
+    head = header(START)
+    [fold] = gathered(session, START, head)
+    effects = session.tell(e.Failed, fold, "momentum: other bytes")
+    assert "a round could not be computed (momentum: other bytes)" in told(effects)
+    session.wait(9.0)
+    assert "Fold" in kinds(session.look(START, head.name))
+
+
+def test_a_stop_counts_what_is_there() -> None:
+    """Without waiting for quorum or grace, and then it is done."""
+    session = leading(quorum=3, grace_s=1000.0)
+    head = header(START)
+    session.look(START, head.name)
+    session.tell(e.Inspected, (candidate(head),))
+    session.look(START, head.name)
+    assert ["Look"] == kinds(session.tell(e.Stop, 60.0))
+    assert "Fold" in kinds(session.look(START, head.name))
+    found = folded(session, START, head)
+    session.tell(e.Published)
+    [*_, stopped] = session.look(found.manifest)
+    assert e.Stopped(delivered=True, text="stopped leading") == stopped
+
+
+def test_a_stop_of_a_follower_is_immediate() -> None:
+    """At most the look that is under way comes first."""
+    session = leading()
+    session.look(FOREIGN)
+    assert ["Stopped"] == kinds(session.tell(e.Stop, 60.0))
+    session = leading()
+    assert [] == kinds(session.tell(e.Stop, 60.0))
+    assert ["Remember", "Stopped"] == kinds(session.look(FOREIGN))
+
+
+def test_a_stop_ends_at_its_deadline() -> None:
+    """Whatever the lane does."""
+    session = leading()
+    session.look(START)
+    session.tell(e.Stop, 60.0)
+    [stopped] = session.wait(61.0)
+    assert not stopped.delivered  # type: ignore[attr-defined]
+
+
+def test_an_event_of_a_worker_is_a_mistake() -> None:
+    """Whoever mixes up the two machines hears of it."""
+    with pytest.raises(TypeError, match="a leader takes no Persisted"):
+        leading().tell(e.Persisted)
+
+
+def test_a_stream_is_told_apart_from_its_node() -> None:
+    """Two streams of a node may count in one round."""
+    session = leading(grace_s=0.0)
+    heads = [header(START, stream=s) for s in (STREAM, OTHER)]
+    [fold] = gathered(session, START, *heads)
+    assert 2 == len(fold.accepted)
