@@ -18,7 +18,6 @@ from speedtronic.pure.config import Config, Model
 from speedtronic.pure.transformer import Transformer
 from speedtronic.shell.device import seeded
 from speedtronic.shell.factory import failure, nearest, resolve
-from speedtronic.shell.weights import load_weights as load_weights
 
 Factory = Callable[..., nn.Module]
 F = TypeVar("F", bound=Factory)

@@ -35,7 +35,8 @@ from speedtronic.shell.device import (
     seeded,
 )
 from speedtronic.shell.factory import failure
-from speedtronic.shell.models import load_weights, model_from_config
+from speedtronic.shell.models import model_from_config
+from speedtronic.shell.weights import load_weights
 
 _MODEL_STREAM = 0x40DE1  # separates the model's randomness from the data's
 
