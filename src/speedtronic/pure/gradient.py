@@ -5,7 +5,8 @@ the only one that knows activation checkpoints. ``func`` uses `torch.func`, whic
 `torch.vmap` can batch. Both give the gradient of the loss *sum*.
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ from speedtronic.pure.types import (
 )
 
 Engine = Literal["autograd", "func"]
+Finish = Callable[[LossOutput], Any]
+Run = Callable[[Params, Finish], tuple[Any, LossOutput]]
 
 
 class Gradient:
@@ -32,7 +35,7 @@ class Gradient:
     def __init__(self, loss: LossFunction, engine: Engine) -> None:
         self.loss = loss
         self.draws: bool = getattr(loss, "draws", True)
-        self._run = self._autograd if engine == "autograd" else self._func
+        self._differentiate = _by_autograd if engine == "autograd" else _by_func
 
     def __call__(
         self,
@@ -56,7 +59,15 @@ class Gradient:
         Returns:
             The gradients of the (scaled) loss sum, and the loss output.
         """
-        grads, out = self._run(params, frozen, buffers, batch, key, scale)
+
+        def run(trained: Params, finish: Finish) -> tuple[Any, LossOutput]:
+            weights = trained | frozen
+            if isinstance(self.loss, ModuleLoss):
+                return self.loss.run(weights, buffers, batch, key, finish)
+            out = self.loss(weights, buffers, batch, key)
+            return finish(out), out
+
+        grads, out = self._differentiate(run, params, scale)
         return grads, LossOutput(
             loss_sum=out.loss_sum.detach(),
             count=out.count.detach(),
@@ -64,46 +75,33 @@ class Gradient:
             buffers=out.buffers,
         )
 
-    def _autograd(
-        self,
-        params: Params,
-        frozen: Params,
-        buffers: Buffers,
-        batch: Batch,
-        key: Key,
-        scale: Tensor | None,
-    ) -> tuple[Params, LossOutput]:
-        leaf = {name: p.detach().requires_grad_() for name, p in params.items()}
 
-        def differentiate(out: LossOutput) -> Params:
-            grads = torch.autograd.grad(
-                _scaled(out, scale),
-                list(leaf.values()),
-                allow_unused=True,
-                materialize_grads=True,
-            )
-            return dict(zip(leaf, grads, strict=True))
+def _by_autograd(
+    run: Run, params: Params, scale: Tensor | None
+) -> tuple[Params, LossOutput]:
+    leaf = {name: p.detach().requires_grad_() for name, p in params.items()}
 
-        if isinstance(self.loss, ModuleLoss):
-            return self.loss.run(leaf | frozen, buffers, batch, key, differentiate)
-        out = self.loss(leaf | frozen, buffers, batch, key)
-        return differentiate(out), out
+    def differentiate(out: LossOutput) -> Params:
+        grads = torch.autograd.grad(
+            _scaled(out, scale),
+            list(leaf.values()),
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return dict(zip(leaf, grads, strict=True))
 
-    def _func(
-        self,
-        params: Params,
-        frozen: Params,
-        buffers: Buffers,
-        batch: Batch,
-        key: Key,
-        scale: Tensor | None,
-    ) -> tuple[Params, LossOutput]:
-        def target(params: Params) -> tuple[Tensor, LossOutput]:
-            out = self.loss(params | frozen, buffers, batch, key)
-            return _scaled(out, scale), out
+    return run(leaf, differentiate)
 
-        grads, (_, out) = torch.func.grad_and_value(target, has_aux=True)(params)
-        return grads, out
+
+def _by_func(
+    run: Run, params: Params, scale: Tensor | None
+) -> tuple[Params, LossOutput]:
+    def target(params: Params) -> tuple[Tensor, LossOutput]:
+        _, out = run(params, lambda _: None)
+        return _scaled(out, scale), out
+
+    grads, (_, out) = torch.func.grad_and_value(target, has_aux=True)(params)
+    return grads, out
 
 
 def gradient(loss: LossFunction, engine: Engine = "autograd") -> Gradient:
