@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speedtronic.errors import DataError
 from speedtronic.shell.data.text import Piece, TextRules, json_pieces, text_pieces
 
 TEXTS = st.text(
@@ -109,3 +111,24 @@ def test_a_record_is_a_line_that_ends_with_lf(
         found = [piece.text for piece in json_pieces(path, TextRules())]
 
     assert [text.encode() for text in texts if text] == found
+
+
+@given(
+    text=TEXTS,
+    junk=st.binary(max_size=3),
+    padding=st.sampled_from([0, 50]),
+    chunk=CHUNKS,
+)
+def test_what_is_not_utf_8_is_refused_where_it_is(
+    text: str, junk: bytes, padding: int, chunk: int
+) -> None:
+    """Exactly the files that Python cannot decode, at the offset that it names."""
+    data = b"x" * padding + text.encode() + junk + b"y" * padding
+    with file_of(data) as path:
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            with pytest.raises(DataError, match=f"at offset {error.start} "):
+                list(text_pieces(path, TextRules(), 0, chunk))
+        else:
+            list(text_pieces(path, TextRules(), 0, chunk))

@@ -7,8 +7,10 @@ the source it came from; a later process cuts the files back to that and goes on
 
 import hashlib
 import os
+from collections import deque
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import attrs
 import numpy as np
@@ -23,7 +25,8 @@ from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About
 PROGRESS = "progress.json"
 _DTYPES = ("uint8", "uint16", "uint32")
 _ENTRY_BYTES = 16  # of documents.bin: two i64
-_READ_BYTES = 2**20
+_BLOCK_BYTES = 2**20  # hashed and written together
+_BLOCKS_AHEAD = 4
 
 
 def dtype_for(vocab_size: int) -> str:
@@ -75,8 +78,11 @@ class StoreWriter:
         widths = {TOKENS: self._dtype.itemsize, DOCUMENTS: _ENTRY_BYTES}
         widths |= {MASK: 1} if masked else {}
         self.progress = _read_progress(folder, widths)
+        self._thread = ThreadPoolExecutor(1, "token-store")
         self._columns = {
-            name: _Column(folder / name, _entries(self.progress, name) * width)
+            name: _Column(
+                folder / name, _entries(self.progress, name) * width, self._thread
+            )
             for name, width in widths.items()
         }
         self._now = attrs.evolve(self.progress)  # with what is not saved yet
@@ -103,8 +109,7 @@ class StoreWriter:
         now = self._now
         now.part, now.place, now.read_bytes = part, place, read_bytes
         with explained(self._folder):
-            entries = np.array(self._ends, "<i8").reshape(-1, 2)
-            self._columns[DOCUMENTS].append(entries.data)
+            self._columns[DOCUMENTS].append(np.array(self._ends, "<i8").reshape(-1))
             for column in self._columns.values():
                 column.sync()
         self._ends = []
@@ -132,6 +137,7 @@ class StoreWriter:
 
     def close(self) -> None:
         """Close the files; the next writer cuts off what was not saved."""
+        self._thread.shutdown()
         for column in self._columns.values():
             column.close()
 
@@ -139,9 +145,9 @@ class StoreWriter:
         now, highest = self._now, int(ids.max())
         if highest > now.max_id:
             now.max_id, now.max_id_at = highest, now.tokens + int(ids.argmax())
-        self._columns[TOKENS].append(np.ascontiguousarray(ids, self._dtype).data)
+        self._columns[TOKENS].append(np.ascontiguousarray(ids, self._dtype))
         if MASK in self._columns:
-            self._columns[MASK].append(bytes([learned]) * len(ids))
+            self._columns[MASK].append(np.full(len(ids), learned, np.uint8))
         now.tokens += len(ids)
 
     def _end_document(self) -> None:
@@ -154,23 +160,37 @@ class StoreWriter:
 
 
 class _Column:
-    """One file of the store: appended to and hashed."""
+    """One file of the store: hashed and written by a thread while text is read.
 
-    def __init__(self, path: Path, keep_bytes: int) -> None:
+    Both let other threads run, so that reading, checking and tokenising go on.
+    """
+
+    def __init__(self, path: Path, keep_bytes: int, thread: Executor) -> None:
         with explained(path):
             self._file: BinaryIO = path.open("r+b" if keep_bytes else "wb")
         self._hash = hashlib.sha256()
         while keep_bytes:
-            kept = self._file.read(min(keep_bytes, _READ_BYTES))
+            kept = self._file.read(min(keep_bytes, _BLOCK_BYTES))
             self._hash.update(kept)
             keep_bytes -= len(kept)
         self._file.truncate(self._file.tell())
+        self._thread = thread
+        self._waiting: list[Array] = []
+        self._size = 0
+        self._begun: deque[Future[None]] = deque()
 
-    def append(self, data: Any) -> None:
-        self._hash.update(data)
-        self._file.write(data)
+    def append(self, values: Array) -> None:
+        """Take over a row of values, which must not change any more."""
+        self._waiting.append(values)
+        self._size += values.nbytes
+        if self._size >= _BLOCK_BYTES:
+            self._begin()
 
     def sync(self) -> None:
+        if self._waiting:
+            self._begin()
+        while self._begun:
+            self._begun.popleft().result()
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -179,6 +199,18 @@ class _Column:
 
     def sha256(self) -> str:
         return self._hash.hexdigest()
+
+    def _begin(self) -> None:
+        waiting = self._waiting
+        block = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+        self._waiting, self._size = [], 0
+        self._begun.append(self._thread.submit(self._write, block))
+        if len(self._begun) > _BLOCKS_AHEAD:
+            self._begun.popleft().result()
+
+    def _write(self, block: Array) -> None:
+        self._hash.update(block.data)
+        self._file.write(block.data)
 
 
 def _read_progress(folder: Path, widths: dict[str, int]) -> Progress:
