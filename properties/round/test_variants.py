@@ -225,9 +225,9 @@ VARIANTS: dict[str, tuple[Change, Scope, set[str]]] = {
     "publish without parent": (without_parent, PLAIN, {"fork", "run erased", "fold"}),
     "begin without parent": (begin_without_parent, PLAIN, {"run erased"}),
     "keep theta - base": (keep_all, PLAIN, {"double in model", "double count"}),
-    "theta = global": (forget_all, PLAIN, {"lost", "stuck"}),
+    "theta = global": (forget_all, PLAIN, {"lost", "work"}),
     "a pending delta that is not durable": (not_durable, PLAIN, {"lost", "data twice"}),
-    "a checkpoint during a cut": (save_while_cutting, PLAIN, {"lost", "stuck"}),
+    "a checkpoint during a cut": (save_while_cutting, PLAIN, {"stuck", "work"}),
     "judged by absence": (judge_by_absence, PLAIN, {"lost", "double in model"}),
     "no ledger": (no_ledger, OLD, {"double count"}),
     "a stream per life": (

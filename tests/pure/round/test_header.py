@@ -30,7 +30,7 @@ def test_the_id_is_the_hash_of_the_text() -> None:
 def test_every_field_is_in_the_id(field: str) -> None:
     """A header that differs anywhere is another delta."""
     value = getattr(HEAD, field)
-    other = value + 1 if isinstance(value, int) else "b" * 16
+    other: Any = value + 1 if isinstance(value, int) else "b" * 16
     assert HEAD.id != attrs.evolve(HEAD, **{field: other}).id
 
 
@@ -82,6 +82,6 @@ def test_a_header_is_small() -> None:
 def test_header_and_name_must_agree(part: str) -> None:
     """A delta under another one's name is found out."""
     assert "" == disagreement(HEAD, HEAD.name)
-    other = 9 if part == "seq" else "ee" * 8
+    other: Any = 9 if part == "seq" else "ee" * 8
     name = attrs.evolve(HEAD.name, **{part: other})
     assert f"the name says {part}" in disagreement(HEAD, name)

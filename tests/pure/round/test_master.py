@@ -397,7 +397,8 @@ def test_a_stop_ends_at_its_deadline() -> None:
     session.look(START)
     session.tell(e.Stop, 60.0)
     [stopped] = session.wait(61.0)
-    assert not stopped.delivered  # type: ignore[attr-defined]
+    assert isinstance(stopped, e.Stopped)
+    assert not stopped.delivered
 
 
 def test_an_event_of_a_worker_is_a_mistake() -> None:

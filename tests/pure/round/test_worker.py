@@ -194,9 +194,8 @@ def test_after_a_retry_the_work_goes_out_again() -> None:
     assert ["Install", "Cut"] == kinds(effects)
     assert "undo" == install(effects).settle
     [persist] = session.tell(e.CutDone, "8" * 64, 400)
-    assert isinstance(persist, e.Persist)
-    second = persist.record.pending and persist.record.pending.header
-    assert second is not None
+    assert isinstance(persist, e.Persist) and persist.record.pending
+    second = persist.record.pending.header
     assert (12, mine.id, 2) == (second.inner_steps, second.after, second.seq)
 
 
