@@ -75,6 +75,15 @@ def test_a_takeover_changes_the_lease_only() -> None:
     assert start.ledger == new.ledger
 
 
+def test_an_epoch_cannot_jump() -> None:
+    """Nor go back, nor change its holder."""
+    start = one_round(genesis())
+    for changes in ({"epoch": 2}, {"epoch": 0, "node": "heir"}, {"renewals": 9}):
+        lease = attrs.evolve(taken(start).lease, **changes)
+        told = breaks(start, attrs.evolve(taken(start), lease=lease))
+        assert "after epoch 0" in told
+
+
 def test_two_runs_of_one_config_differ() -> None:
     """Two leaders that begin at once begin two runs, and one of them wins the lane."""
     assert genesis().run != genesis(nonce=f"{LIFE}-1").run

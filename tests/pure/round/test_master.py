@@ -4,7 +4,9 @@ from typing import Any
 
 import attrs
 import pytest
+from tests.pure.round import values
 from tests.pure.round.session import Session, kinds, leading, told
+from tests.pure.round.test_admit import BOUNDS
 from tests.pure.round.values import (
     LIFE,
     LINEAGE,
@@ -20,7 +22,7 @@ from tests.pure.round.values import (
 )
 
 from speedtronic.pure.round import events as e
-from speedtronic.pure.round.admit import Broken
+from speedtronic.pure.round.admit import Broken, admit
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master import Genesis, leads
@@ -364,6 +366,28 @@ def test_a_fold_that_fails_is_told_and_tried_again() -> None:
     assert "a round could not be computed (momentum: other bytes)" in told(effects)
     session.wait(9.0)
     assert "Fold" in kinds(session.look(START, head.name))
+
+
+def test_an_outage_is_told_once() -> None:
+    """One line when it begins, one when it ends."""
+    session = leading()
+    lines = []
+    for _ in range(9):
+        lines.append(told(session.tell(e.Failed, e.Look(), "timeout")))
+        session.wait(100.0)
+    assert ["the lane does not answer (timeout)", *[""] * 8] == lines
+    assert "answers again after 9 failed looks" in told(session.look(FOREIGN))
+
+
+def test_refusals_are_told_to_who_reads_them() -> None:
+    """With the node, the delta and the reason."""
+    session = leading()
+    poor = candidate(header(FOREIGN), finite=False)
+    session.look(FOREIGN)
+    session.wait(9.0)
+    refused = values.publish(FOREIGN, admit(FOREIGN, (poor,), BOUNDS))
+    line = "node-1, delta 1: drop, not finite after 50 steps"
+    assert line == told(session.look(refused))
 
 
 def test_a_stop_counts_what_is_there() -> None:

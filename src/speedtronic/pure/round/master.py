@@ -259,12 +259,10 @@ def _failed(state: Master, event: Failed) -> MasterStep:
             return attrs.evolve(state, look_at_s=now_s + wait_s), ()
         case Inspect():
             return attrs.evolve(state, inspecting=False), ()
-        case Fold():
+        case _:  # a fold
             state = attrs.evolve(state, folding=False, prepared=None)
             told = f"a round could not be computed ({event.reason}); once more"
             return state, (Tell("warning", told),)
-        case _:
-            return state, ()
 
 
 def _stopped(state: Master, now_s: float) -> MasterStep:
