@@ -20,6 +20,7 @@ from speedtronic.errors import DataError
 from speedtronic.pure.random import fold_in
 from speedtronic.shell.data.base import StepBatch
 from speedtronic.shell.data.collate import Batch, collate, count_rows, count_tokens
+from speedtronic.shell.data.held_out import held_out_batches
 from speedtronic.shell.data.row_order import Schedule
 from speedtronic.shell.data.seeded import generators_kept, make_sample, seed_of
 from speedtronic.shell.data.tokenizers import Tokenizer
@@ -103,14 +104,7 @@ class IterableData:
 
     def validation_batches(self, batch_size: int) -> Iterator[Batch]:
         """The held-out samples in order; the last batch may be short."""
-        row: list[Any] = []
-        for sample in self._held_out if self._held_out is not None else ():
-            row.append(sample)
-            if len(row) == batch_size:
-                yield collate(row, self._name)
-                row = []
-        if row:
-            yield collate(row, self._name)
+        return held_out_batches(self._held_out, self._name, self._noise, batch_size)
 
     def bytes_per_token(self) -> float | None:
         """Unknown: samples are not text."""

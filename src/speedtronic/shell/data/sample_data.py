@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import attrs
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -20,12 +19,12 @@ from speedtronic.pure.data.position import Cursor
 from speedtronic.pure.random import fold_in
 from speedtronic.shell.data.base import StepBatch
 from speedtronic.shell.data.collate import Batch, collate, count_rows, count_tokens
+from speedtronic.shell.data.held_out import held_out_batches
 from speedtronic.shell.data.row_order import Places, RowOrder, Schedule
 from speedtronic.shell.data.seeded import generators_kept, make_sample, seed_of
 from speedtronic.shell.data.tokenizers import Tokenizer
 
 _NOISE = 0x5A3B1E  # separates the samples' noise from their order
-_HELD_OUT = 0x4E1D  # the noise of held-out samples
 _Request = list[tuple[int, int]]  # sample number and seed
 
 
@@ -143,15 +142,7 @@ class SampleData:
 
     def validation_batches(self, batch_size: int) -> Iterator[Batch]:
         """The held-out samples in order; the last batch may be short."""
-        if self._held_out is None:
-            return
-        loader = Loader(self._held_out, f"{self._name} (validation)")
-        numbers = np.arange(len(self._held_out))
-        for at in range(0, len(numbers), batch_size):
-            part = numbers[at : at + batch_size]
-            yield loader.load(
-                self._request(fold_in(self._noise, _HELD_OUT), part, part)
-            )
+        return held_out_batches(self._held_out, self._name, self._noise, batch_size)
 
     def bytes_per_token(self) -> float | None:
         """Unknown: samples are not text."""
@@ -169,17 +160,13 @@ class SampleData:
         """Nothing to release: workers end with the iterator that has them."""
 
     def _requests(self, step: int) -> list[_Request]:
-        def request(places: Places) -> _Request:
-            return self._request(self._noise, places.walked, places.address[:, 0])
+        return [self._request(places) for places in self._order.micro_batches(step)]
 
-        return [request(places) for places in self._order.micro_batches(step)]
-
-    def _request(self, key: Tensor, walked: Any, numbers: Any) -> _Request:
-        keys = fold_in(key.expand(len(walked), 2), torch.from_numpy(walked))
-        return [
-            (int(number), seed_of(key))
-            for number, key in zip(numbers, keys, strict=True)
-        ]
+    def _request(self, places: Places) -> _Request:
+        walked = torch.from_numpy(places.walked)
+        keys = fold_in(self._noise.expand(len(walked), 2), walked)
+        numbers = places.address[:, 0].tolist()
+        return [(n, seed_of(key)) for n, key in zip(numbers, keys, strict=True)]
 
     def _start_workers(self, first: int) -> "DataLoader[Any]":
         return DataLoader(
