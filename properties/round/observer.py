@@ -148,6 +148,9 @@ class Observer:
             raise Violation("unbounded", f"{process.node}: {process.queue}")
         if process.halted and not self.foreign:
             raise Violation("halted", f"{process.node}: {process.ends}")
+        leader = process.master
+        if leader and len(leader.candidates) > 5 * leader.settings.limits.per_round:
+            raise Violation("unbounded", f"{len(leader.candidates)} deltas held")
         worker = process.worker
         if worker is None or not worker.record.joined:
             return

@@ -265,6 +265,17 @@ def test_garbage_is_swept_and_told_once() -> None:
     assert (head.name.path,) == publish(session.look(late, head.name)).deletes
 
 
+def test_much_garbage_does_not_wait_for_the_renewal() -> None:
+    """It would keep a leader from reading what may count."""
+    late = rounds(START, 3)
+    heads = [header(START, seq=n + 1) for n in range(30)]
+    session = leading(limits=attrs.evolve(START.limits, per_round=20))
+    session.look(late, *(h.name for h in heads))
+    session.tell(e.Inspected, tuple(candidate(h) for h in heads))
+    found = publish(session.look(late, *(h.name for h in heads)))
+    assert {h.name.path for h in heads} == set(found.deletes)
+
+
 def test_a_file_that_is_no_delta_is_garbage() -> None:
     """It is named with the reason, and swept with the next renewal."""
     session = leading()

@@ -125,7 +125,11 @@ class Inspect:
 
 @attrs.frozen(kw_only=True)
 class Fold:
-    """Take the outer step over accepted deltas, in this order, on these files."""
+    """Take the outer step over accepted deltas, in this order, on these files.
+
+    What it made may be uploaded at once, before the answer: the time between the look
+    that follows and the commit should be short.
+    """
 
     revision: str
     manifest: Manifest

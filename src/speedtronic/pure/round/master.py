@@ -59,6 +59,7 @@ __all__ = ["Genesis", "Master", "MasterSettings", "leads", "master", "start_mast
 
 RENEWALS_PER_TTL = 3  # with fewer, one slow commit would look like a death
 JITTER = 0.1  # of the ttl, so that two who wait do not take over together
+SWEEP = 25  # pieces of garbage that are not left lying until the next renewal
 FREE_RETRIES = 8  # lost races before it pauses between two attempts
 
 
@@ -188,7 +189,7 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
         prepared = Prepared(basis=manifest, decisions=decisions)
         state = attrs.evolve(state, prepared=prepared, folding=True, quorum_s=None)
         return state, (*effects, fold)
-    if decisions.refused or overdue:
+    if decisions.refused or overdue or len(decisions.garbage) >= SWEEP:
         state, more = refuse_only(state, view, manifest, decisions)
         return state, effects + more
     drained = not state.inspecting and not decisions.accepted
