@@ -1,9 +1,8 @@
 """Watches a lane and its nodes, and says when something that always holds does not.
 
-The six things (DESIGN's invariants): one chain and no torn publication; each delta at
-most once and nothing lost in silence; the global is the outer step over its listed
-deltas; an outage is never an empty run; one holder per epoch, and only it publishes;
-everything is bounded.
+What it watches: one chain and no torn publication; each delta at most once and nothing
+lost in silence; the global is the outer step over its listed deltas; an outage is never
+an empty run; one holder per epoch, and only it publishes; everything is bounded.
 """
 
 from collections import Counter
