@@ -132,6 +132,37 @@ def test_a_padded_micro_batch_changes_nothing(padded_first: bool) -> None:
     same(train(Words(), [batch]), train(Words(), window), rtol=0, atol=0)
 
 
+class OwnMean(nn.Module):
+    """A loss of its own, NaN where no target counts, and so is its gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Words()
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        logits = self.words(input_ids)["logits"].transpose(1, 2)
+        each = F.cross_entropy(logits, labels.clamp(min=0), reduction="none")
+        loss = (each * (labels != -100)).sum() / (labels != -100).sum()
+        return {"loss": loss, "perplexity": loss.exp()}
+
+
+@pytest.mark.parametrize("padded_first", [True, False])
+@pytest.mark.parametrize("engine", ["autograd", "func"])
+def test_a_mean_over_no_target_adds_nothing(engine: Engine, padded_first: bool) -> None:
+    """Neither to the gradient nor to the metrics of the window."""
+    batch, slope = (
+        rows(1, (3,)),
+        gradient(ModuleLoss(OwnMean(), train=True), engine=engine),
+    )
+    padded = {**batch, "labels": torch.full_like(batch["labels"], -100)}
+    window = [padded, batch] if padded_first else [batch, padded]
+    expected = accumulate(slope, start(OwnMean()), [batch])
+    found = accumulate(slope, start(OwnMean()), window)
+
+    for path, value in named_leaves(expected).items():
+        assert torch.equal(value, named_leaves(found)[path]), path
+
+
 def test_an_all_padded_window_is_skipped_and_counted() -> None:
     """No decay, no momentum, no NaN: everything but the counters stays."""
     module = Words()

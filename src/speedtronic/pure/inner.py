@@ -162,9 +162,17 @@ def accumulate_one(
 
 
 def add_accumulated(a: Accumulated, b: Accumulated) -> Accumulated:
-    """The sum of two shares; buffers are those of the later one."""
+    """The sum of two shares; buffers are those of the later one.
+
+    A share without targets adds nothing, although a mean over no target, and its
+    gradient, may be NaN.
+    """
+
+    def add(x: Tensor, y: Tensor) -> Tensor:
+        return torch.where(b.count > 0, torch.where(a.count > 0, x + y, y), x)
+
     sums = tree_map(
-        torch.add,
+        add,
         (a.grads, a.loss_sum, a.count, a.metrics),
         (b.grads, b.loss_sum, b.count, b.metrics),
     )
