@@ -359,6 +359,9 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ("data.text_path=null", "data.text_path", None),
         ("data.text_path='null'", "data.text_path", "null"),
         ("data.text_path=a=b", "data.text_path", "a=b"),
+        ("data.text_path=#1 b.txt", "data.text_path", "#1 b.txt"),
+        ("data.text_path=a #1.txt", "data.text_path", "a #1.txt"),
+        ("data.text_path='a", "data.text_path", "'a"),
         ("distributed.token=12345", "distributed.token", Secret("12345")),
         ("model.kwargs={}", "model.kwargs", {}),
         ("optimizer=muon", "optimizer.name", "muon"),
@@ -396,7 +399,11 @@ def test_an_override_reaches_into_keyword_arguments() -> None:
         ("data.sources.0.path=a", "sources has no fields, it is a list"),
         ("optimizer.lrr=3", "did you mean optimizer.lr?"),
         ("optimizer.lr=fast", "expected a finite number, found the text 'fast'"),
-        ("optimizer.lr=", "expected a value, found null"),
+        (
+            "optimizer.lr=",
+            "--set optimizer.lr: expected a value after =, found nothing",
+        ),
+        ("data.text_path= ", "--set data.text_path: expected a value after ="),
         ("hub={inner_steps: 3, inner_stps: 4}", "did you mean distributed.inner_steps"),
     ],
 )

@@ -23,6 +23,7 @@ from speedtronic.shell.config_shorthand import canonical, expand, says_nothing
 from speedtronic.shell.config_structure import found, structure
 
 _TEXT_TYPES = (str, str | None, Secret | None)
+_QUOTES, _NULLS = ("'", '"'), ("null", "Null", "NULL", "~")
 
 
 def load_config(path: str | PathLike[str], overrides: Iterable[str] = ()) -> Config:
@@ -75,11 +76,12 @@ def apply_override(raw: Mapping[str, Any], assignment: str) -> dict[str, Any]:
 
     Args:
         raw: plain values as a file holds them; not changed.
-        assignment: ``PATH=VALUE``; VALUE is YAML, and may be bare text for a field
-            that holds text.
+        assignment: ``PATH=VALUE``; VALUE is YAML, but for a field that holds text
+            all that is not quoted is text, except for ``null``.
 
     Raises:
-        ConfigError: no ``=``, a path through a value that has no fields, bad YAML.
+        ConfigError: no ``=``, nothing after it (an unset variable of the shell), a
+            path through a value that has no fields, bad YAML.
 
     >>> apply_override({"optimizer": "muon"}, "optimizer.lr=1e-3")
     {'optimizer': {'name': 'muon', 'lr': 0.001}}
@@ -137,15 +139,21 @@ def _replace(
 
 def _value(path: tuple[str, ...], text: str, where: str) -> Any:
     """The value of an override; text that a field of text keeps as it is."""
+    bare = text.strip()
+    if not bare:
+        raise ConfigError(
+            f"{where}: expected a value after =, found nothing; leave it out"
+        )
     field = FIELDS.get(".".join(canonical(path, None)))
     holds_text = field is not None and field.type in _TEXT_TYPES
+    if holds_text and bare[0] not in _QUOTES and bare not in _NULLS:
+        return bare
     try:
-        value = parse_yaml(text, where)
+        return parse_yaml(text, where)
     except ConfigError:
         if holds_text:
-            return text
+            return bare
         raise
-    return text if holds_text and not isinstance(value, str | None) else value
 
 
 def to_dict(config: Config, *, reveal: bool = False) -> dict[str, Any]:
