@@ -146,7 +146,9 @@ def test_local_progress_may_be_given_up() -> None:
     session = joined(START, carry=False)
     mine = cut(session)
     trained(session, 3)
-    assert not install(adopt(session, rounds(START, 1))).carry
+    effects = adopt(session, rounds(START, 1))
+    assert not install(effects).carry
+    assert "3 steps after the cut are not carried over" in told(effects)
     record = session.state.record
     assert record.pending is not None
     assert (Work(), False) == (record.fresh, record.pending.inside)

@@ -204,6 +204,8 @@ def _told(old: Record, new: Record, settlement: Settlement) -> tuple[Effect, ...
     lines = [settlement.reason] if settlement.reason else []
     if new.base_round != old.base_round:
         lines.append(f"base is now round {new.base_round}")
+    if settlement.action != "drop" and old.fresh.steps > new.fresh.steps:
+        lines.append(f"{old.fresh.steps} steps after the cut are not carried over")
     if settlement.action == "drop":
         lines.append(f"{_held(old).steps} steps of work are dropped")
         return (Tell("error", "; ".join(lines)),)
