@@ -24,6 +24,7 @@ from properties.round.world import World
 
 from speedtronic.pure.round.master import master
 from speedtronic.pure.round.worker import worker
+from speedtronic.shell.lanes.base import Lane
 
 REAL = Machines(worker, master)
 EVENTS = 160  # of a schedule at most
@@ -52,6 +53,7 @@ def run(
     schedule: bytes,
     machines: Machines = REAL,
     trace: list[str] | None = None,
+    lane: Lane | None = None,
 ) -> World:
     """Do what a schedule says, then settle.
 
@@ -60,11 +62,12 @@ def run(
         schedule: what happens.
         machines: those under test.
         trace: takes a line for each event.
+        lane: an empty one, if not a new one in memory.
 
     Raises:
         Violation: something that must always hold did not.
     """
-    world = World(scope, machines)
+    world = World(scope, machines) if lane is None else World(scope, machines, lane)
     world.trace = trace
     if schedule and schedule[0] % 8:  # most schedules begin with a run that exists
         _begin(world)

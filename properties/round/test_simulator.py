@@ -5,12 +5,17 @@
 as small as it could be made, with what happened in it; the same bytes do it again.
 """
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from properties.round.network import REVISIONS_KEPT
 from properties.round.observer import Violation
 from properties.round.scopes import SCOPES
 from properties.round.simulator import EVENTS, run, schedule
+
+from speedtronic.shell.lanes.directory import DirectoryLane
 
 EXAMPLES = settings().max_examples * 13 // 5  # 130 for each of 16 scopes
 SIZE = 1 + 3 * EVENTS * 3 // 4
@@ -31,6 +36,17 @@ def test_rounds_keep_their_promises(name: str) -> None:
             raise
 
     holds()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_folder_does_what_memory_does(seed: int, tmp_path: Path) -> None:
+    """The same schedule over another lane ends in the same rounds."""
+    scope = SCOPES["everything"]
+    folder = DirectoryLane.create(tmp_path / "lane", keep=REVISIONS_KEPT)
+    one = run(scope, schedule(seed), lane=folder)
+    other = run(scope, schedule(seed))
+    assert other.observer.rounds == one.observer.rounds
+    assert other.lane.tree == one.lane.tree
 
 
 def test_a_schedule_can_be_replayed() -> None:

@@ -22,6 +22,7 @@ from speedtronic.pure.round.worker import (
     may_train,
     start_worker,
 )
+from speedtronic.shell.lanes.base import Lane
 from speedtronic.shell.lanes.memory import MemoryLane
 
 LINEAGE = "ab" * 32
@@ -36,6 +37,7 @@ class World:
 
     scope: Scope
     machines: Machines
+    real: Lane = field(factory=lambda: MemoryLane(keep=REVISIONS_KEPT))
     lane: Watched = field(init=False)
     links: dict[str, Link] = field(factory=dict)
     observer: Observer = field(init=False)
@@ -52,7 +54,7 @@ class World:
             keep_rounds=scope.keep_rounds,
             foreign=scope.foreign,
         )
-        self.lane = Watched(MemoryLane(keep=REVISIONS_KEPT), self.observer.committed)
+        self.lane = Watched(self.real, self.observer.committed)
         for i in range(len(scope.roles)):
             self.links[f"n{i}"] = Link.to(self.lane)
             self.processes.append(self.start(f"n{i}", [], None))
