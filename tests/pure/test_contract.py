@@ -26,8 +26,9 @@ MEAN = F.cross_entropy(LOGITS.flatten(0, 1), LABELS.flatten())
         (MEAN, LOGITS),
         [MEAN],
         {"loss_sum": 4 * MEAN, "count": torch.tensor(4)},
+        {"loss_sum": 4 * MEAN, "count": 4},
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_every_form_gives_the_same_sum_and_count(output: Any) -> None:
     """A mean loss, logits, or exact sums."""
@@ -74,7 +75,16 @@ def test_a_mean_over_nothing_contributes_nothing() -> None:
         ({"hidden": LOGITS}, r"\['hidden'\]"),
         (None, "NoneType"),
         ((), "tuple"),
+        (MEAN[None], r"a tensor \[1\]"),
         ({"loss": LOGITS}, r"shape \[2, 3, 5\], expected a 0-d mean"),
+        ({"loss": 0.5}, "'loss' is float, expected a float tensor"),
+        (LOGITS.long(), "logits are torch.int64, expected a float tensor"),
+        ({"loss": torch.tensor(3)}, "'loss' is torch.int64, expected a float tensor"),
+        (MEAN + 0j, "'loss' is torch.complex64, expected a float tensor"),
+        ({"loss_sum": 1.0, "count": 4}, "'loss_sum' is float, expected a float tensor"),
+        ({"loss_sum": LOGITS, "count": 4}, r"'loss_sum' has shape \[2, 3, 5\]"),
+        ({"loss_sum": MEAN, "count": torch.ones(2)}, r"'count' has shape \[2\]"),
+        ({"loss": MEAN, 1: MEAN}, "names a metric 1, expected text"),
         (LOGITS[:, :2], r"need labels \[2, 2\] in the batch, found labels \[2, 3\]"),
     ],
 )

@@ -67,42 +67,66 @@ def loss_of(output: Any, batch: Any) -> tuple[Tensor, Tensor, dict[str, Tensor]]
     """
     metrics: dict[str, Tensor] = {}
     if isinstance(output, Mapping):
-        metrics = {
-            name: value.detach().to(torch.float32)
-            for name, value in output.items()
-            if name not in _NOT_METRICS and isinstance(value, Tensor) and not value.ndim
-        }
+        metrics = _metrics(output)
         if output.get("loss_sum") is not None and output.get("count") is not None:
-            count = output["count"].detach().to(torch.float32)
-            return output["loss_sum"].to(torch.float32), count, metrics
+            loss_sum = _scalar("loss_sum", output["loss_sum"])
+            return *_with_count(loss_sum, output["count"]), metrics
         loss, logits = output.get("loss"), output.get("logits")
     else:
         first = output[0] if isinstance(output, (tuple, list)) and output else output
         is_loss = isinstance(first, Tensor) and first.ndim == 0
         loss, logits = (first, None) if is_loss else (None, first)
-    if isinstance(loss, Tensor):
+    if loss is not None:
         return *_from_mean(loss, batch), metrics
     return *_from_logits(logits, batch, output), metrics
 
 
-def _from_mean(loss: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
-    if loss.ndim:
-        raise ContractError(
-            f"the model's loss has shape {list(loss.shape)}, expected a 0-d mean over"
-            " the counted targets; return loss.mean()"
-        )
-    count = count_of(batch)
+def _metrics(output: Mapping[Any, Any]) -> dict[str, Tensor]:
+    found = {
+        name: value
+        for name, value in output.items()
+        if name not in _NOT_METRICS and isinstance(value, Tensor) and not value.ndim
+    }
+    if other := [name for name in found if not isinstance(name, str)]:
+        raise ContractError(f"the model names a metric {other[0]!r}, expected text")
+    return {name: value.detach().to(torch.float32) for name, value in found.items()}
+
+
+def _from_mean(loss: Any, batch: Any) -> tuple[Tensor, Tensor]:
+    mean, count = _scalar("loss", loss), count_of(batch)
     # A mean over no target is 0/0; such a micro-batch contributes nothing.
-    return torch.where(count > 0, loss.to(torch.float32) * count, 0.0), count
+    return torch.where(count > 0, mean * count, 0.0), count
+
+
+def _with_count(loss_sum: Tensor, count: Any) -> tuple[Tensor, Tensor]:
+    counted = torch.as_tensor(count, dtype=torch.float32, device=loss_sum.device)
+    if counted.ndim:
+        raise ContractError(
+            f"the model's 'count' has shape {list(counted.shape)}, expected one number"
+        )
+    return loss_sum, counted.detach()
+
+
+def _scalar(name: str, value: Any) -> Tensor:
+    """A model's own loss in float32, if it is one."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise ContractError(f"the model's {name!r} is {kind}, expected a float tensor")
+    if value.ndim:
+        expected = {"loss": "mean over the counted targets; return loss.mean()"}
+        raise ContractError(
+            f"the model's {name!r} has shape {list(value.shape)}, expected a 0-d"
+            f" {expected.get(name, 'sum over them')}"
+        )
+    return value.to(torch.float32)
 
 
 def _from_logits(logits: Any, batch: Any, output: Any) -> tuple[Tensor, Tensor]:
     labels = labels_of(batch)
     if not isinstance(logits, Tensor) or logits.ndim < 2:
-        names = list(output) if isinstance(output, Mapping) else type(output).__name__
         raise ContractError(
-            f"the model returned {names}, expected a loss, a mapping with 'loss' or"
-            " 'logits', or a tuple that starts with one of them"
+            f"the model returned {_said(output)}, expected a loss, a mapping with"
+            " 'loss' or 'logits', or a tuple that starts with one of them"
         )
     if labels is None or labels.shape != logits.shape[:-1]:
         found = "no labels" if labels is None else f"labels {list(labels.shape)}"
@@ -110,4 +134,14 @@ def _from_logits(logits: Any, batch: Any, output: Any) -> tuple[Tensor, Tensor]:
             f"logits {list(logits.shape)} need labels {list(logits.shape[:-1])} in the"
             f" batch, found {found}"
         )
+    if not logits.is_floating_point():
+        raise ContractError(f"the logits are {logits.dtype}, expected a float tensor")
     return cross_entropy_sum(logits, labels)
+
+
+def _said(output: Any) -> str:
+    if isinstance(output, Mapping):
+        return str(list(output))
+    if isinstance(output, Tensor):
+        return f"a tensor {list(output.shape)}"
+    return type(output).__name__
