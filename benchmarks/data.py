@@ -15,6 +15,7 @@ Ways take turns; each is measured ``--repeat`` times and the medians are compare
 """
 
 import argparse
+import shutil
 import statistics
 import subprocess
 import sys
@@ -91,18 +92,20 @@ def preparation(folder: Path, megabytes: int, repeat: int) -> None:
     text = "".join(python_reference()).encode()
     size = megabytes * 10**6
     path.write_bytes((text * (size // len(text) + 1))[:size])
-    numbers = iter(range(10**9))
+    written, cache = folder / "ids.bin", folder / "cache"
 
     def theirs() -> None:
-        ids = np.fromfile(path, np.uint8)
-        ids.tofile(folder / f"ids{next(numbers)}.bin")
+        np.fromfile(path, np.uint8).tofile(written)
 
     def ours() -> None:
         files = TextFiles([path], "text", TextRules())
-        cache = folder / f"cache{next(numbers)}"
         prepare_store(TextSource(files, ByteTokenizer()), cache)
 
-    numpy, store = in_turns([theirs, ours], repeat)
+    def clear() -> None:
+        written.unlink(missing_ok=True)
+        shutil.rmtree(cache, ignore_errors=True)
+
+    numpy, store = in_turns([theirs, ours], repeat, clear)
     row("NumPy, unchecked", numpy * 1e3, "ms")
     row("prepare", store * 1e3, "ms", store / numpy, "times the time")
 
@@ -134,11 +137,16 @@ def peak() -> int:
     return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
-def in_turns(ways: list[Callable[[], None]], repeat: int) -> list[float]:
+def in_turns(
+    ways: list[Callable[[], None]],
+    repeat: int,
+    before: Callable[[], None] = lambda: None,
+) -> list[float]:
     """The median time of each way, in seconds; the first round is not counted."""
     times: list[list[float]] = [[] for _ in ways]
     for turn in range(repeat + 1):
         for way, seen in zip(ways, times, strict=True):
+            before()
             start = time.perf_counter()
             way()
             if turn:
