@@ -170,7 +170,6 @@ def test_a_block_beyond_the_model(opened: Opened, text: Text) -> None:
     [
         ({"synthetic": False}, "data: no source"),
         ({"text_path": "a", "dataset": "b"}, "data.text_path and data.dataset"),
-        ({"text_path": "a", "document_separator": ""}, "document_separator"),
         ({"text_path": "a", "prompt_field": "q"}, "prompt_field"),
         ({"sources": (Source(),)}, r"data.sources\[0\]: expected either path"),
         ({"target_batch_size": 3, "micro_batch_size": 2}, "a multiple of 2"),

@@ -1,6 +1,7 @@
 """Sources become token stores: once, whole, resumable, by one process at a time."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -217,6 +218,22 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"a file")
     with pytest.raises(StorageError, match="cache cannot be written"):
         prepare_store(source(path), tmp_path / "cache")
+
+
+@pytest.mark.parametrize("documents", [1, 10])
+def test_a_full_disk(tmp_path: Path, documents: int) -> None:
+    """Path and reason are told; with more room the work goes on."""
+    path = text_file(tmp_path, b"|".join([b"x" * (50_000 // documents)] * documents))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(StorageError, match="larger than this process may write"):
+            prepare_store(source(path, separator="|"), tmp_path / "cache")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    store = prepare_store(source(path, separator="|"), tmp_path / "cache")
+
+    assert 50_000 == store.about.tokens
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

@@ -169,8 +169,6 @@ def text_rules(data: Data) -> TextRules:
         raise ConfigError(
             "data.prompt_field and data.completion_field: expected both or none"
         )
-    if data.document_separator == "":
-        raise ConfigError("data.document_separator: expected some text, found none")
     return TextRules(
         separator=data.document_separator,
         newlines=data.newlines,

@@ -9,8 +9,8 @@ import hashlib
 import os
 from collections import deque
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import attrs
 import numpy as np
@@ -167,7 +167,7 @@ class _Column:
 
     def __init__(self, path: Path, keep_bytes: int, thread: Executor) -> None:
         with explained(path):
-            self._file: BinaryIO = path.open("r+b" if keep_bytes else "wb")
+            self._file: FileIO = path.open("r+b" if keep_bytes else "wb", buffering=0)
         self._hash = hashlib.sha256()
         while keep_bytes:
             kept = self._file.read(min(keep_bytes, _BLOCK_BYTES))
@@ -191,7 +191,6 @@ class _Column:
             self._begin()
         while self._begun:
             self._begun.popleft().result()
-        self._file.flush()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -210,7 +209,9 @@ class _Column:
 
     def _write(self, block: Array) -> None:
         self._hash.update(block.data)
-        self._file.write(block.data)
+        left = block.data.cast("B")
+        while len(left):
+            left = left[self._file.write(left) :]
         if hasattr(os, "posix_fadvise"):
             # On Linux this starts the transfer to the disk, so that syncing is short.
             start, size = self._file.tell() - block.nbytes, block.nbytes
