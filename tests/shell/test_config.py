@@ -401,7 +401,7 @@ def test_an_override_reaches_into_keyword_arguments() -> None:
         ("optimizer.lr=fast", "expected a finite number, found the text 'fast'"),
         (
             "optimizer.lr=",
-            "--set optimizer.lr: expected a value after =, found nothing",
+            "expected a value after =, found nothing",
         ),
         ("data.text_path= ", "--set data.text_path: expected a value after ="),
         ("hub={inner_steps: 3, inner_stps: 4}", "did you mean distributed.inner_steps"),

@@ -76,12 +76,18 @@ def test_the_defaults_contradict_nothing() -> None:
         (
             Config(data=Data(sources=(Source(path="a", kwargs={"n": 1}),))),
             "data.sources[0].kwargs",
-            "package.module:factory",
+            "data.sources[0].dataset",
+        ),
+        (Config(data=Data(kwargs={"n": 1})), "data.kwargs", "data.dataset"),
+        (
+            Config(data=Data(text_path="a", store="b")),
+            "data.store",
+            "found text_path and store",
         ),
         (
-            Config(data=Data(dataset="a", kwargs={"n": 1})),
-            "data.kwargs",
-            "package.module:factory, found 'a'",
+            Config(data=Data(validation_path="v.txt")),
+            "data.validation_path",
+            "found only 'v.txt'",
         ),
         (
             Config(data=Data(tokenizer_kwargs={"n": 1})),
@@ -180,6 +186,20 @@ def test_a_factory_decides_about_its_own_limits() -> None:
     config = Config(model=model, data=Data(block_size=4096, vocab_size=100_000))
 
     assert [] == problems(config)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        Data(store="s", synthetic=False),
+        Data(dataset="owner/name", kwargs={"split": "train"}),
+        Data(sources=(Source(dataset="owner/name", kwargs={"split": "train"}),)),
+        Data(store="s", validation_path="v.txt"),
+    ],
+)
+def test_every_kind_of_source_is_one(data: Data) -> None:
+    """A store is a source; a dataset of the library takes arguments too."""
+    assert [] == problems(Config(data=data))
 
 
 def test_values_equal_to_defaults_pass_with_a_factory() -> None:

@@ -1,8 +1,9 @@
 """The flat list of config fields."""
 
 import attrs
+import pytest
 
-from speedtronic.pure.config import Config, Run, Secret
+from speedtronic.pure.config import Config, Data, Run, Secret
 from speedtronic.pure.config.base import file_name
 from speedtronic.pure.config.distributed import Distributed
 from speedtronic.pure.config.fields import FIELDS, SECTIONS, differences, value_at
@@ -51,3 +52,10 @@ def test_a_bad_run_name_is_refused_at_the_field() -> None:
         assert "expected a name without slashes" in str(error)
     else:
         raise AssertionError("accepted")
+
+
+@pytest.mark.parametrize("name", ["text_path", "dataset", "cache_dir", "tokenizer"])
+def test_empty_text_is_refused_at_every_field(name: str) -> None:
+    """As a path it would name the working folder."""
+    with pytest.raises(ValueError, match=f"{name}: expected some text, found ''"):
+        Data(**{name: ""})

@@ -31,12 +31,15 @@ def field(
         default: a value, or a callable that makes a fresh one.
         help: one line for the starter config and the reference page.
         scope: who must agree on it.
-        check: returns what was expected when a value is bad; not asked about None.
+        check: returns what was expected when a value is bad; not asked about None,
+            nor about empty text, which is refused everywhere.
     """
     metadata = {"help": help, "scope": scope}
 
     def validator(_: Any, attribute: Any, value: Any) -> None:
-        expected = None if check is None or value is None else check(value)
+        expected = "some text" if value == "" else None
+        if expected is None and check is not None and value is not None:
+            expected = check(value)
         if expected is not None:
             raise ValueError(f"{attribute.name}: expected {expected}, found {value!r}")
 

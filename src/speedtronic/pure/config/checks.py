@@ -135,21 +135,28 @@ def _sources(d: Data) -> Iterator[str]:
         for name, value in (
             ("text_path", d.text_path),
             ("dataset", d.dataset),
+            ("store", d.store),
             ("sources", d.sources),
         )
         if value
     ]
     if len(given) > 1:
         yield (
-            f"data.{given[1]}: expected one of text_path, dataset and sources, found "
-            f"{' and '.join(given)}; list several under data.sources"
+            f"data.{given[1]}: expected one of text_path, dataset, store and sources, "
+            f"found {' and '.join(given)}; list several under data.sources"
         )
     if not given and not d.synthetic:
         yield (
-            "data.text_path: expected a source (text_path, dataset or sources) when "
-            "data.synthetic is false, found none"
+            "data.text_path: expected a source (text_path, dataset, store or sources) "
+            "when data.synthetic is false, found none"
         )
-    yield from _kwargs("data", d.dataset, bool(d.kwargs))
+    if not given and d.validation_path is not None:
+        yield (
+            "data.validation_path: expected a source to train on beside it (text_path, "
+            f"dataset, store or sources), found only {d.validation_path!r}"
+        )
+    if d.kwargs and d.dataset is None:
+        yield _kwargs("data")
     for i, source in enumerate(d.sources):
         yield from _source(f"data.sources[{i}]", source)
 
@@ -158,16 +165,12 @@ def _source(path: str, source: Source) -> Iterator[str]:
     if (source.path is None) == (source.dataset is None):
         found = "neither" if source.path is None else "both"
         yield f"{path}: expected either path or dataset, found {found}"
-    yield from _kwargs(path, source.dataset, bool(source.kwargs))
+    if source.kwargs and source.dataset is None:
+        yield _kwargs(path)
 
 
-def _kwargs(path: str, dataset: str | None, given: bool) -> Iterator[str]:
-    if given and not is_factory(dataset):
-        found = "null" if dataset is None else repr(dataset)
-        yield (
-            f"{path}.kwargs: expected {path}.dataset to be a package.module:factory, "
-            f"found {found}"
-        )
+def _kwargs(path: str) -> str:
+    return f"{path}.kwargs: expected {path}.dataset, which they are for, found null"
 
 
 def _steps(c: Config, d: Data) -> Iterator[str]:
