@@ -1,13 +1,16 @@
 """Any module as a pure loss."""
 
 import copy
+import threading
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import prune
 from torch.utils.checkpoint import checkpoint
 
+from speedtronic.pure.contract import ContractError
 from speedtronic.pure.gradient import Engine, gradient
 from speedtronic.pure.module import (
     ModuleLoss,
@@ -323,3 +326,38 @@ def test_persistent_buffers_are_those_of_the_state_dict() -> None:
         if n.startswith(("norm.run", "norm.num", "calls"))
     }
     assert expected == persistent_buffers(module)
+
+
+def test_a_pruned_weight_is_made_anew_in_every_call() -> None:
+    """A tensor that a hook sets before each call does not have to be copied."""
+    module = prune.l1_unstructured(nn.Linear(2, 2), "weight", 2)
+    params, _, buffers = split(module)
+    batch = (torch.eye(2), torch.tensor([0, 1]))
+    F.cross_entropy(module(batch[0]), batch[1], reduction="sum").backward()
+    slope = gradient(ModuleLoss(module, train=True))
+    grads, _ = slope(params, {}, buffers, batch, KEY, None)
+
+    assert ["bias", "weight_orig"] == sorted(grads)
+    for name, value in module.named_parameters():
+        assert value.grad is not None
+        torch.testing.assert_close(value.grad, grads[name])
+
+
+def test_what_cannot_be_copied_is_named() -> None:
+    """Not copy's own words alone: a model has many attributes."""
+    module = nn.Sequential(nn.Linear(2, 2))
+    module[0].lock = threading.Lock()
+
+    with pytest.raises(ContractError, match=r"cannot be copied: '0.lock' \(TypeError"):
+        ModuleLoss(module, train=True)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.Linear(2, 2, device="meta"), nn.LazyLinear(2)],
+    ids=["meta", "lazy"],
+)
+def test_a_parameter_without_values_is_named(module: nn.Module) -> None:
+    """Neither can be trained from."""
+    with pytest.raises(ContractError, match="'weight' has no values yet"):
+        split(module)

@@ -1,10 +1,11 @@
 """A user's `nn.Module` as a pure loss of (params, buffers, batch, key).
 
-The module itself is never run: a loss keeps a private copy without storage, and
-`torch.func.functional_call` runs that copy on the given tensors. So the user's module
-is bit-identical before and after, a module used twice needs no special care, and a
-parameter tied under several names is one entry, keyed by its first name, whose
-gradient is the sum over its uses.
+The module itself is never run: a loss keeps a private copy without storage, and the
+given tensors are put in place of that copy's for the time of a call. So the user's
+module is bit-identical before and after, a module used twice needs no special care,
+and a parameter tied under several names is one entry, keyed by its first name, whose
+gradient is the sum over its uses. (`torch.func.functional_call` does the same at some
+thirty times the cost, and leaves a module that is used twice with foreign tensors.)
 """
 
 import copy
@@ -15,9 +16,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from speedtronic.pure.contract import loss_of
+from speedtronic.pure.contract import ContractError, loss_of
 from speedtronic.pure.dropout import KeyedDropout, KeyedFunctions, keyed_copy
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.types import Batch, Buffers, Key, LossOutput, Params
@@ -41,6 +42,7 @@ def split(
 
     Raises:
         ValueError: naming each pattern that matches nothing.
+        ContractError: a parameter has no values.
 
     >>> params, frozen, buffers = split(nn.Linear(2, 1), freeze=["bias"])
     >>> list(params), list(frozen), list(buffers)
@@ -52,6 +54,11 @@ def split(
         raise ValueError(
             f"model.freeze: {', '.join(map(repr, unused))} matches no parameter;"
             f" names look like {', '.join(map(repr, list(named)[:3]))}"
+        )
+    if empty := [name for name, value in named.items() if _has_no_values(value)]:
+        raise ContractError(
+            f"the parameter {empty[0]!r} has no values yet; call a lazy module once on"
+            " a sample, and build on the CPU, not on the meta device"
         )
     params: Params = {}
     frozen: Params = {}
@@ -80,6 +87,9 @@ class ModuleLoss:
         pass_labels: hand the labels to the model; without, its logits decide. By
             default those get labels whose ``forward`` takes them; a transformers
             model never does, since it would shift labels that are shifted already.
+
+    Raises:
+        ContractError: the module cannot be copied.
 
     >>> loss = ModuleLoss(nn.Linear(2, 3), train=True)
     >>> params, _, buffers = split(nn.Linear(2, 3))
@@ -236,17 +246,50 @@ def _cells(module: nn.Module, kind: str) -> list[tuple[dict[str, Any], str, str]
 def _skeleton(module: nn.Module) -> nn.Module:
     """A copy whose parameters and buffers have no storage, with keyed dropout."""
     memo: dict[int, Any] = {}
+    for t in _recomputed(module):
+        memo[id(t)] = torch.empty_like(t, device="meta")
     for p in module.parameters():
         empty = torch.empty_like(p, device="meta")
         memo[id(p)] = nn.Parameter(empty, requires_grad=p.requires_grad)
     for b in module.buffers():
         memo[id(b)] = torch.empty_like(b, device="meta")
-    skeleton = copy.deepcopy(module, memo)
+    try:
+        skeleton = copy.deepcopy(module, memo)
+    except Exception as error:  # a user's class may raise anything
+        raise ContractError(
+            f"the model cannot be copied: {_culprit(module, memo)}"
+            f" ({type(error).__name__}: {' '.join(str(error).split())}); make it in"
+            " forward, or give the class a __deepcopy__"
+        ) from error
     for part in list(skeleton.modules()):
         for name, child in part._modules.items():
             if child is not None and (keyed := keyed_copy(child)) is not None:
                 part._modules[name] = keyed
     return keyed_copy(skeleton) or skeleton
+
+
+def _has_no_values(value: Tensor) -> bool:
+    return nn.parameter.is_lazy(value) or value.is_meta
+
+
+def _recomputed(module: nn.Module) -> Iterator[Tensor]:
+    """Tensors that hooks make anew before each call, such as pruned weights."""
+    for part in module.modules():
+        for value in vars(part).values() if part._forward_pre_hooks else ():
+            if isinstance(value, Tensor) and not value.is_leaf:
+                yield value
+
+
+def _culprit(module: nn.Module, memo: dict[int, Any]) -> str:
+    """The attribute that does not let itself be copied."""
+    for path, part in module.named_modules():
+        for name, value in vars(part).items():
+            try:
+                if name != "_modules":
+                    copy.deepcopy(value, dict(memo))
+            except Exception:
+                return repr(f"{path}.{name}" if path else name)
+    return type(module).__name__
 
 
 def uses_functional_dropout(
@@ -257,6 +300,6 @@ def uses_functional_dropout(
     Where it does not, a loss without ``keyed_functions`` is the same and runs faster.
     """
     mode = KeyedFunctions(key)
-    with mode, torch.no_grad():
+    with mode:
         loss.outputs(params, buffers, batch, key)
     return mode.seen > 0
