@@ -8,7 +8,7 @@ from speedtronic.errors import ConfigError, DataError
 from speedtronic.pure.config import Config, Data, Model, Source
 from speedtronic.shell.data.recipe import (
     Ingredient,
-    block_size,
+    check_fields,
     id_limit,
     ingredients,
     validation_ingredient,
@@ -113,8 +113,13 @@ def test_limits_of_ids() -> None:
     assert limit("m:f", None) is None
 
 
-def test_positions_per_row() -> None:
-    """Those of the model unless told otherwise."""
-    assert 128 == block_size(Config())
-    assert 16 == block_size(Config(data=Data(block_size=16)))
-    assert 500 == block_size(Config(model=Model(name="m:f"), data=Data(block_size=500)))
+def test_contradictions_about_data() -> None:
+    """All of them at once, and none about anything else."""
+    check_fields(Config(data=Data(block_size=16), model=Model(n_head=7)))
+    data = Data(block_size=500, text_path="a", dataset="b", completion_field="c")
+    with pytest.raises(ConfigError) as caught:
+        check_fields(Config(data=data, model=Model(n_head=7)))
+
+    assert ["data.block_size", "data.prompt_field", "data.dataset"] == [
+        line.split(":")[0] for line in caught.value.problems
+    ]

@@ -25,7 +25,7 @@ from speedtronic.shell.data.iterable_data import IterableData
 from speedtronic.shell.data.prepare import Progress, prepare_store, silent
 from speedtronic.shell.data.recipe import (
     Ingredient,
-    block_size,
+    check_fields,
     id_limit,
     ingredients,
     validation_ingredient,
@@ -91,6 +91,7 @@ def open_data(
         ConfigError: the config contradicts itself about the data.
         StorageError: a token store cannot be written.
     """
+    check_fields(config)
     schedule = schedule_of(config, node, nodes, rank, ranks)
     tokenizer = build_tokenizer(config.data)
     found = ingredients(config.data, tokenizer)
@@ -145,7 +146,8 @@ def prepare_all(
         DataError: as `open_data`.
     """
     cache = Path(config.data.cache_dir or directory)
-    block, limit = block_size(config), id_limit(config)
+    block = config.data.block_size or config.model.max_seq_len
+    limit = id_limit(config)
     if not found:
         return _synthetic(config, block, limit)
     stores = [_store(part, cache, progress) for part in found]

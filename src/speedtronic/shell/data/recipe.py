@@ -8,6 +8,7 @@ import attrs
 
 from speedtronic.errors import ConfigError, DataError
 from speedtronic.pure.config import Config, Data
+from speedtronic.pure.config.checks import is_factory, problems
 from speedtronic.shell.data.datasets import open_dataset
 from speedtronic.shell.data.documents import TextFiles, TextRecords
 from speedtronic.shell.data.files import find_files, kind_of
@@ -15,8 +16,6 @@ from speedtronic.shell.data.source import Source, TextSource
 from speedtronic.shell.data.text import TextRules
 from speedtronic.shell.data.token_files import TokenFiles
 from speedtronic.shell.data.tokenizers import Tokenizer
-
-REFERENCE_MODELS = ("reference_transformer", "gpt")
 
 
 @attrs.frozen(kw_only=True)
@@ -37,25 +36,14 @@ class Ingredient:
 def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
     """Everything to train on; an empty list means the synthetic stream.
 
+    Args:
+        data: a section that `check_fields` accepted.
+        tokenizer: for texts.
+
     Raises:
         DataError: a source cannot be used.
-        ConfigError: the sources contradict each other.
+        ConfigError: a factory cannot be found, or a format does not fit.
     """
-    named = {
-        "data.text_path": data.text_path,
-        "data.dataset": data.dataset,
-        "data.store": data.store,
-        "data.sources": data.sources or None,
-    }
-    given = [name for name, value in named.items() if value is not None]
-    if len(given) > 1:
-        told = f"expected one of them, found {len(given)}"
-        raise ConfigError(f"{' and '.join(given)}: {told}")
-    if not given and not data.synthetic:
-        raise ConfigError(
-            "data: no source; set text_path, dataset, store or sources, or "
-            "synthetic: true"
-        )
     if data.store is not None:
         return [Ingredient(name=data.store, store=data.store)]
     if data.text_path is not None:
@@ -74,20 +62,15 @@ def validation_ingredient(data: Data, tokenizer: Tokenizer) -> Ingredient | None
     return _from_path(data.validation_path, form, 1.0, data, tokenizer)
 
 
-def block_size(config: Config) -> int:
-    """Positions per row.
+def check_fields(config: Config) -> None:
+    """Refuse a config whose fields contradict each other about the data.
 
     Raises:
-        ConfigError: the reference model takes no rows of that length.
+        ConfigError: with all of its contradictions.
     """
-    block = config.data.block_size or config.model.max_seq_len
-    longest = config.model.max_seq_len
-    if config.model.name in REFERENCE_MODELS and block > longest:
-        raise ConfigError(
-            f"data.block_size: expected at most model.max_seq_len {longest}, "
-            f"found {block}"
-        )
-    return block
+    told = [line for line in problems(config) if line.startswith("data.")]
+    if told:
+        raise ConfigError(told)
 
 
 def id_limit(config: Config) -> tuple[str, int] | None:
@@ -95,7 +78,7 @@ def id_limit(config: Config) -> tuple[str, int] | None:
     limits = []
     if config.data.vocab_size is not None:
         limits.append((config.data.vocab_size, "data.vocab_size"))
-    if config.model.name in REFERENCE_MODELS:
+    if not is_factory(config.model.name):
         limits.append((config.model.vocab_size, "model.vocab_size"))
     if not limits:
         return None
@@ -105,8 +88,6 @@ def id_limit(config: Config) -> tuple[str, int] | None:
 
 def _mixed(number: int, data: Data, tokenizer: Tokenizer) -> Ingredient:
     part, where = data.sources[number], f"data.sources[{number}]"
-    if (part.path is None) == (part.dataset is None):
-        raise ConfigError(f"{where}: expected either path or dataset")
     if part.path is not None:
         return _from_path(part.path, part.format, part.weight, data, tokenizer)
     name = part.dataset or ""
@@ -160,15 +141,7 @@ def _from_dataset(
 
 
 def text_rules(data: Data) -> TextRules:
-    """How texts become documents.
-
-    Raises:
-        ConfigError: a prompt field without a completion field, or the reverse.
-    """
-    if (data.prompt_field is None) != (data.completion_field is None):
-        raise ConfigError(
-            "data.prompt_field and data.completion_field: expected both or none"
-        )
+    """How texts become documents."""
     return TextRules(
         separator=data.document_separator,
         newlines=data.newlines,

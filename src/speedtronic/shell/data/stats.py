@@ -18,7 +18,7 @@ from speedtronic.shell.data.pipeline import (
     token_data,
 )
 from speedtronic.shell.data.prepare import Progress, silent
-from speedtronic.shell.data.recipe import ingredients
+from speedtronic.shell.data.recipe import check_fields, ingredients
 from speedtronic.shell.data.tokenizers import Tokenizer, build_tokenizer
 
 SHOWN_ROWS = 3
@@ -71,6 +71,7 @@ def measure(config: Config, *, directory: Path, progress: Progress = silent) -> 
     Raises:
         DataError, ConfigError, StorageError: as `open_data`.
     """
+    check_fields(config)
     tokenizer = build_tokenizer(config.data)
     found = ingredients(config.data, tokenizer)
     if found and found[0].samples is not None:
