@@ -118,6 +118,27 @@ def failing() -> None:
     raise OSError("the disk is on fire")
 
 
+def leaving() -> None:
+    """A factory that ends the program."""
+    raise SystemExit(0)
+
+
+def failing_stream() -> Iterator[str]:
+    """Texts that break off."""
+    yield "hello"
+    raise OSError("the disk is on fire")
+
+
+def splits() -> dict[str, list[str]]:
+    """Datasets by name."""
+    return {"train": texts(), "test": texts()}
+
+
+def texts_and_samples() -> tuple[list[str], Squares]:
+    """Two datasets of two kinds."""
+    return texts(), Squares()
+
+
 class Words:
     """A tokenizer of words, with a vocabulary that grows by use of hashing."""
 

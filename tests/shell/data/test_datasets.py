@@ -114,3 +114,22 @@ def test_a_format_that_is_none_of_a_dataset(opened: Opened) -> None:
     """Formats of files are refused."""
     with pytest.raises(ConfigError, match="expected auto, factory or dataset"):
         opened(dataset=f"{HERE}:texts", format="jsonl")
+
+
+@pytest.mark.parametrize(
+    ("spec", "kwargs", "told"),
+    [
+        ("leaving", {}, "failed: SystemExit: 0 \\("),
+        ("failing_stream", {}, "cannot be read: OSError: the disk is on fire \\("),
+        ("squares", {"broken": 0}, "cannot be read: RuntimeError: no such picture"),
+        ("squares", {"size": -1}, "cannot be read: ValueError: "),
+        ("splits", {}, "a mapping of train, test, expected a dataset"),
+        ("texts_and_samples", {}, "returned texts and samples, expected one kind"),
+    ],
+)
+def test_code_of_the_user_that_fails(
+    opened: Opened, spec: str, kwargs: dict[str, int], told: str
+) -> None:
+    """Whatever it raises or returns, the user reads one line that names it."""
+    with pytest.raises(DataError, match=f"{spec}.*{told}"):
+        opened(dataset=f"{HERE}:{spec}", kwargs=kwargs)

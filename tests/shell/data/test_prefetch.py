@@ -56,9 +56,10 @@ def test_an_error_belongs_to_its_step(threaded: bool) -> None:
             ahead.next()
 
 
-def test_an_error_is_not_followed_by_a_hang() -> None:
+@pytest.mark.parametrize("threaded", [True, False])
+def test_an_error_is_not_followed_by_a_hang(threaded: bool) -> None:
     """Whoever asks again gets the error again."""
-    with prefetcher(Steps(broken=0)) as ahead:
+    with prefetcher(Steps(broken=0, threaded=threaded)) as ahead:
         for _ in range(3):
             with pytest.raises(DataError, match="step 0 is broken"):
                 ahead.next()

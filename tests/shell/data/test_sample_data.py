@@ -109,6 +109,19 @@ def test_workers_change_nothing(opened: Opened, workers: int) -> None:
             assert (expected.samples, expected.tokens) == (found.samples, found.tokens)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_global_generators_are_not_drawn_from(opened: Opened, workers: int) -> None:
+    """Neither starting workers nor making noisy samples moves them."""
+    data = opened(
+        dataset=f"{HERE}:squares", kwargs={"noisy": True}, num_workers=workers
+    )
+    before = torch.get_rng_state()
+    with Prefetcher(data, 0, 2) as ahead:
+        ahead.next()
+
+    assert before.tolist() == torch.get_rng_state().tolist()
+
+
 def test_workers_leave_interrupts_to_the_run(opened: Opened) -> None:
     """Ctrl-C reaches them too; the batch that was waited for still comes."""
     data = opened(dataset=f"{HERE}:squares", num_workers=1)

@@ -11,7 +11,8 @@ tokenizer. Every other one gives samples: by index if it has ``__len__`` and
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,11 @@ def open_dataset(name: str, form: str, kwargs: Mapping[str, Any], data: Data) ->
     if form == "factory" or (form == "auto" and ":" in name):
         made = call_factory(name, "data.dataset", kwargs)
         parts = made if isinstance(made, tuple) and len(made) == 2 else (made,)
-        looked = [_look(part, name, data) for part in parts]
-        return Opened(
-            parts=tuple(part for part, _ in looked), text=all(t for _, t in looked)
-        )
+        with own_code(name):
+            looked = [_look(part, name, data) for part in parts]
+        if len({text for _, text in looked}) > 1:
+            raise DataError(f"{name} returned texts and samples, expected one kind")
+        return Opened(parts=tuple(part for part, _ in looked), text=looked[0][1])
     return _open_library(name, kwargs, data)
 
 
@@ -79,8 +81,19 @@ def call_factory(spec: str, what: str, kwargs: Mapping[str, Any]) -> Any:
         return factory(**kwargs)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DataError(f"{what}: {spec!r} failed: {failure(error)}") from error
+
+
+@contextmanager
+def own_code(name: str) -> Iterator[None]:
+    """Turn whatever the code of a dataset raises into a `DataError`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise DataError(f"{name} cannot be read: {failure(error)}") from error
 
 
 def is_indexed(samples: Any) -> bool:
@@ -92,6 +105,11 @@ def _look(made: Any, name: str, data: Data) -> tuple[Any, bool]:
     """A dataset that can be read from its start, and whether it holds texts."""
     if isinstance(made, str):
         return [made], True
+    if isinstance(made, Mapping):
+        raise DataError(
+            f"{name} returned a mapping of {', '.join(map(str, made))}, expected a "
+            "dataset; return one of these, or a tuple of two, the second to validate"
+        )
     if is_indexed(made):
         if len(made) == 0:
             raise DataError(f"{name} is empty (0 samples)")

@@ -125,15 +125,17 @@ class IterableData:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a position."""
-        self._step, self._read = state["step"], state["read"]
-        self._read_now, self._last = state["read_now"], None
+        self._step, self._last = state["step"], None
+        self._read, self._read_now = state["read"], state["read_now"]
         if self.exact:
             self._samples.load_state_dict(state["dataset"])
             self._iterator = iter(self._samples)
             return
-        self._iterator = iter(self._samples)
-        for _ in range(self._read_now):
-            next(self._iterator, None)
+        passed, self._iterator = self._read_now, None
+        self._read -= passed
+        with generators_kept():
+            for _ in range(passed):
+                self._next_of_all()
 
     def close(self) -> None:
         """End the iteration."""

@@ -28,6 +28,7 @@ class Prefetcher:
         self._steps: Iterator[StepBatch] = data.steps(start_step)
         self._pin = pin
         self._ready: queue.Queue[StepBatch | BaseException] = queue.Queue(depth)
+        self._error: BaseException | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if data.threaded:
@@ -37,14 +38,13 @@ class Prefetcher:
             self._thread.start()
 
     def next(self) -> StepBatch:
-        """The next step's micro-batches."""
-        if self._thread is None:
-            return self._read()
-        found = self._ready.get()
-        if isinstance(found, BaseException):
-            self._ready.put(found)
-            raise found
-        return found
+        """The next step's micro-batches; after an error, the error again."""
+        if self._error is None:
+            found = self._attempt() if self._thread is None else self._ready.get()
+            if isinstance(found, StepBatch):
+                return found
+            self._error = found
+        raise self._error
 
     def close(self) -> None:
         """Stop the thread and wait for it; workers of the data end too."""
@@ -66,13 +66,16 @@ class Prefetcher:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            try:
-                found: StepBatch | BaseException = self._read()
-            except BaseException as error:
-                found = error
+            found = self._attempt()
             self._ready.put(found)
-            if isinstance(found, BaseException):
+            if not isinstance(found, StepBatch):
                 return
+
+    def _attempt(self) -> StepBatch | BaseException:
+        try:
+            return self._read()
+        except BaseException as error:
+            return error
 
     def _read(self) -> StepBatch:
         found = next(self._steps)

@@ -87,7 +87,7 @@ class SampleData:
         name: what to call the dataset.
         schedule: how samples are taken.
         workers: processes that make samples; 0 for none.
-        ahead: micro-batches per worker made ahead.
+        ahead: steps that workers make ahead.
         tokenizer: only passed on.
         vocab_size: only passed on.
         fingerprint: of the dataset, as far as it can be known.
@@ -132,7 +132,7 @@ class SampleData:
                 yield self.train_batch(first)
                 first += 1
         size = len(self._requests(first))
-        batches = iter(self._start_workers(first))
+        batches = iter(self._start_workers(first, size * self._ahead))
         while True:
             made = [next(batches) for _ in range(size)]
             for batch in made:
@@ -168,15 +168,16 @@ class SampleData:
         numbers = places.address[:, 0].tolist()
         return [(n, seed_of(key)) for n, key in zip(numbers, keys, strict=True)]
 
-    def _start_workers(self, first: int) -> "DataLoader[Any]":
+    def _start_workers(self, first: int, ahead: int) -> "DataLoader[Any]":
         return DataLoader(
             self._loader,
             batch_size=None,
             sampler=_Requests(self, first),
             num_workers=self._workers,
-            prefetch_factor=self._ahead,
+            prefetch_factor=-(-ahead // self._workers),
             collate_fn=_as_it_is,
             worker_init_fn=_leave_interrupts,
+            generator=torch.Generator(),  # else it draws from the global one
         )
 
 
