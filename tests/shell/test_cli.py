@@ -190,6 +190,7 @@ def test_json_flag_alone_does_not_hide_a_usage_mistake(
         (OSError(28, "No space left on device", "/x"), 1, ["/x: No space left on dev"]),
         (KeyboardInterrupt(), 130, ["interrupted"]),
         (ZeroDivisionError("division by zero"), 1, ["unexpected ZeroDivisionError: d"]),
+        (SystemExit(0), 1, ["unexpected SystemExit: 0"]),
     ],
 )
 def test_every_outcome_has_a_code_and_lines(

@@ -181,6 +181,7 @@ def test_a_factory_draws_from_the_runs_seed(own: Callable[..., str]) -> None:
     ("body", "told"),
     [
         ("def build(): return 1 / 0", "failed: ZeroDivisionError: division by zero ("),
+        ("def build(): exit(0)", "failed: SystemExit: 0 ("),
         ("def build(): return 3", "made int, expected a torch.nn.Module"),
         ("build = nn.Linear(1, 1)", "failed: TypeError: "),
     ],

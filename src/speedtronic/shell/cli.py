@@ -36,8 +36,6 @@ def main(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(list(arguments))
-    except SystemExit as finished:  # argparse, after --help
-        return finished.code if isinstance(finished.code, int) else 0
     except KeyboardInterrupt:
         return _failed(["interrupted"], INTERRUPTED, arguments)
     except BrokenPipeError:
@@ -51,7 +49,7 @@ def _run(arguments: Sequence[str]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _failed([f"{where}{error.strerror or error}"], 1, arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a model's code may call exit()
         told = f"{type(error).__name__}: {error}"
         kept = "" if "--debug" in arguments else f"; the traceback is in {_keep()}"
         return _failed([f"unexpected {told}{kept}"], 1, arguments)
@@ -72,7 +70,10 @@ def _dispatch(arguments: list[str]) -> int:
     module = importlib.import_module(
         f"speedtronic.shell.commands.{command.replace(' ', '_')}"
     )
-    options = parse(module.Options, command, COMMANDS[command], arguments[words:])
+    try:
+        options = parse(module.Options, command, COMMANDS[command], arguments[words:])
+    except SystemExit:  # argparse, after --help
+        return 0
     code: int = module.run(options)
     return code
 

@@ -119,7 +119,7 @@ def _build(name: str, kwargs: Mapping[str, Any], where: str) -> nn.Module:
         module: object = factory(**kwargs)
     except SpeedtronicError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if factory is Transformer and isinstance(error, ValueError):
             raise ConfigError(f"{where}{error}") from error
         told_error = failure(error)
