@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from speedtronic.pure.contract import ContractError
 from speedtronic.pure.module import ModuleLoss
 from speedtronic.pure.types import (
     Batch,
@@ -58,6 +59,9 @@ class Gradient:
 
         Returns:
             The gradients of the (scaled) loss sum, and the loss output.
+
+        Raises:
+            ContractError: the loss depends on no parameter.
         """
 
         def run(trained: Params, finish: Finish) -> tuple[Any, LossOutput]:
@@ -82,6 +86,8 @@ def _by_autograd(
     leaf = {name: p.detach().requires_grad_() for name, p in params.items()}
 
     def differentiate(out: LossOutput) -> Params:
+        if not out.loss_sum.requires_grad:
+            raise ContractError("the loss depends on no parameter that is trained")
         grads = torch.autograd.grad(
             _scaled(out, scale),
             list(leaf.values()),

@@ -27,8 +27,8 @@ def outputs(
         weights = _shake(weights)
     with_labels = labels and takes_labels(module)
     loss = ModuleLoss(module, train=False, pass_labels=with_labels)
-    with torch.no_grad():
-        return loss.outputs(weights, buffers, batch, key_from_seed(0))
+    # Not without gradients: a loss may take one itself.
+    return loss.outputs(weights, buffers, batch, key_from_seed(0))
 
 
 def own_loss(module: nn.Module, batch: Batch) -> list[str]:

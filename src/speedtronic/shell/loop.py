@@ -272,7 +272,7 @@ class Loop:
             hub_config=hub_config(self.session),
             transient=self.session.transient,
             validation_loss=self.evaluation.loss if fresh and self.evaluation else None,
-            reasons=(*inexact, *captured.reasons),
+            reasons=(*inexact, *captured.reasons, *self.session.reasons),
         )
 
 

@@ -18,7 +18,6 @@ from speedtronic.pure.module import (
     ModuleLoss,
     persistent_buffers,
     split,
-    uses_functional_dropout,
 )
 from speedtronic.pure.optim import Optimizer, Schedule, optimizer_from_config
 from speedtronic.pure.random import fold_in, key_from_seed
@@ -32,9 +31,8 @@ from speedtronic.shell.device import (
     Arithmetic,
     choose_arithmetic,
     choose_device,
-    seeded,
 )
-from speedtronic.shell.factory import failure
+from speedtronic.shell.first_batch import try_first_batch
 from speedtronic.shell.models import model_from_config
 from speedtronic.shell.weights import load_weights
 
@@ -56,6 +54,7 @@ class Session:
     initial: InnerState  # before the first step, on the device
     transient: frozenset[str]  # buffers that are not part of a saved model
     notes: tuple[str, ...]  # what the user should be told once
+    reasons: tuple[str, ...]  # why resuming may not be exact
 
     def runner(self, warn: Callable[[str], None]) -> StepRunner:
         """The inner step as this config wants it run."""
@@ -90,6 +89,8 @@ def build_session(config: Config, example: Batch) -> Session:
     module, notes = build_module(config)
     try:
         params, frozen, buffers = split(module, config.model.freeze)
+    except ContractError as error:
+        raise ModelError(f"model.name: {error}") from error
     except ValueError as error:
         raise ConfigError(str(error)) from error
     if not params:
@@ -118,7 +119,7 @@ def build_session(config: Config, example: Batch) -> Session:
     )
     state = tree_map(lambda x: x.to(device), state)
     context = autocast(arithmetic, device)
-    keyed = _draws_by_function(module, state, on_device(example, device), context)
+    tried = try_first_batch(module, state, on_device(example, device), context)
     return Session(
         config=config,
         device=device,
@@ -127,14 +128,18 @@ def build_session(config: Config, example: Batch) -> Session:
         schedule=schedule,
         optimizer=optimizer,
         train_loss=ModuleLoss(
-            module, train=True, context=context, keyed_functions=keyed
+            module, train=True, context=context, keyed_functions=tried.draws_by_function
         ),
         evaluation_loss=ModuleLoss(
             module, train=False, context=context, keyed_functions=False
         ),
         initial=state,
         transient=frozenset(buffers) - persistent_buffers(module),
-        notes=notes,
+        notes=(
+            *notes,
+            *(f"resuming is not exact: {why}" for why in tried.reasons),
+        ),
+        reasons=tried.reasons,
     )
 
 
@@ -168,10 +173,9 @@ def _checkpoint_activations(module: nn.Module, name: str) -> None:
 
 
 def full_precision(params: Params) -> Params:
-    """Float32 masters of half-precision weights; other dtypes as they are."""
-    half = (torch.float16, torch.bfloat16)
+    """Float32 masters of weights in any floating dtype; others as they are."""
     return {
-        name: value.to(torch.float32) if value.dtype in half else value
+        name: value.to(torch.float32) if value.is_floating_point() else value
         for name, value in params.items()
     }
 
@@ -190,21 +194,3 @@ def on_device(batch: Batch, device: torch.device) -> Batch:
     return tree_map(
         lambda x: x.to(device, non_blocking=True) if isinstance(x, Tensor) else x, batch
     )
-
-
-def _draws_by_function(
-    module: nn.Module, state: InnerState, example: Batch, context: Callable[[], Any]
-) -> bool:
-    """Run the model once on real data: what breaks here, breaks before training."""
-    loss = ModuleLoss(module, train=True, context=context, keyed_functions=False)
-    weights, key = state.params | state.frozen, state.key
-    with seeded(0, state.key.device), torch.no_grad():
-        try:
-            loss(weights, state.buffers, example, key)
-            return uses_functional_dropout(loss, weights, state.buffers, example, key)
-        except ContractError as error:
-            raise ModelError(f"model.name: {error}") from error
-        except Exception as error:  # the user's code may raise anything
-            raise ModelError(
-                f"model.name: the model fails on its first batch: {failure(error)}"
-            ) from error
