@@ -220,7 +220,10 @@ def test_a_chosen_checkpoint_that_is_bad_is_an_error(tmp_path: Path) -> None:
         resume(tmp_path, LIKE, "run-0", chosen=tmp_path / "step-00000010")
     with pytest.raises(CheckpointError, match="no such folder"):
         resume(tmp_path, LIKE, "run-0", chosen=tmp_path / "step-00000011")
-    assert steps(5, 10) == names(tmp_path)
+    fill(tmp_path, 15, state=poisoned())
+    with pytest.raises(CheckpointError, match="step-00000015 holds weights that are n"):
+        resume(tmp_path, poisoned(), "run-0", chosen=tmp_path / "step-00000015")
+    assert steps(5, 10, 15) == names(tmp_path)
 
 
 def test_a_checkpoint_from_elsewhere_may_be_chosen(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ import attrs
 
 from speedtronic.errors import Damaged, StorageError
 
+_LARGE = 1 << 16  # bytes, from here on a thread is worth its switch
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -60,21 +61,34 @@ class Digest:
 class BackgroundHash:
     """A digest computed in a thread beside the reading or writing of the same bytes.
 
-    Hashing takes longer than copying, and both let go of the interpreter.
+    Hashing takes longer than copying, and both let go of the interpreter. Small pieces
+    are not worth the thread.
     """
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._size = 0
         self._thread = ThreadPoolExecutor(1)
+        self._last: Future[None] | None = None
 
-    def update(self, view: memoryview) -> Future[None]:
-        """Add bytes, in the order of the calls; they must stay until it is done."""
+    def update(self, view: memoryview) -> None:
+        """Add bytes, in the order of the calls; they must stay until `settle`."""
         self._size += len(view)
-        return self._thread.submit(self._hash.update, view)
+        if len(view) >= _LARGE:
+            self._last = self._thread.submit(self._hash.update, view)
+        else:
+            self.settle()
+            self._hash.update(view)
+
+    def settle(self) -> None:
+        """Wait until all bytes so far are hashed."""
+        if self._last is not None:
+            self._last.result()
+            self._last = None
 
     def digest(self) -> Digest:
-        """The digest of everything; nothing can be added after it."""
+        """The digest of everything; it ends the thread."""
+        self.settle()
         self._thread.shutdown()
         return Digest(self._hash.hexdigest(), self._size)
 
@@ -89,10 +103,10 @@ class HashedFile:
     def write(self, data: bytes | memoryview) -> None:
         """Write all of ``data``; large pieces are hashed and written side by side."""
         view = memoryview(data)
-        hashed = self._hash.update(view)
+        self._hash.update(view)
         while len(view):
             view = view[os.write(self._descriptor, view) :]
-        hashed.result()
+        self._hash.settle()
 
     def digest(self) -> Digest:
         """The digest of everything that was written; it ends the writing."""

@@ -99,6 +99,8 @@ def resume(
         path = chosen
         inside = chosen.resolve().parent == folder.resolve()
         snapshot = load(chosen, like, run_id=run_id if inside else None)
+        if not snapshot.finite:
+            raise CheckpointError(f"{chosen} holds weights that are not finite")
     if path is None or snapshot is None:
         return None
     known = {skip.path for skip in skipped}
