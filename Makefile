@@ -1,6 +1,8 @@
 # `make quickstart` trains a small transformer; `make test` checks everything.
 PYTHON ?= python3
 VENV := .venv
+# Tests are many and small: one process a core, one thread each.
+PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --dist loadfile
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
@@ -25,19 +27,23 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 properties: $(READY)
-	$(BIN)/python -m pytest -q properties
+	$(PYTEST) properties
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -n -W -q -b html docs docs/_build/html
 
 soak: $(READY)
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q properties
+	HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 0 properties
 
 bench: $(READY)
-	$(BIN)/python benchmarks/step_time.py
+	$(BIN)/python benchmarks/step_time.py --memory
+	$(BIN)/python benchmarks/loss_memory.py
+	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/checkpoint.py
+	$(BIN)/python benchmarks/aggregate.py
 
 clean:
 	rm -rf $(VENV) build dist docs/_build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
