@@ -68,6 +68,7 @@ def test_nothing_is_named(tmp_path: Path, spec: str, told: str) -> None:
         ("a.JSONL", "jsonl"),
         ("a.ndjson.zst", "jsonl"),
         ("a.bin", "tokens"),
+        ("a.bin.gz", "tokens"),
         ("a.safetensors", "tokens"),
     ],
 )
@@ -84,3 +85,14 @@ def test_a_change_is_noticed(tmp_path: Path) -> None:
     os.utime(tmp_path / "a", ns=(1, 1))
     with pytest.raises(DataError, match="a changed while it was read"):
         check_unchanged([before])
+
+
+def test_a_link_to_nothing_is_told(tmp_path: Path) -> None:
+    """It is not left out of its folder as if it had never been meant."""
+    touch(tmp_path, "a.txt")
+    (tmp_path / "b.txt").symlink_to("gone.txt")
+
+    for spec in (tmp_path, tmp_path / "*.txt"):
+        assert ["a.txt", "b.txt"] == [p.name for p in find_files(str(spec))]
+    with pytest.raises(DataError, match="b.txt cannot be read: No such file"):
+        look(tmp_path / "b.txt")

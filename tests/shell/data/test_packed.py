@@ -19,7 +19,7 @@ def read(path: Path) -> bytes:
 
 @pytest.mark.parametrize(
     ("name", "pack"),
-    [("a", bytes), ("a.gz", gzip.compress), ("a.zst", zstandard.compress)],
+    [("a", bytes), ("a.Gz", gzip.compress), ("a.ZST", zstandard.compress)],
 )
 def test_what_was_packed_comes_back(tmp_path: Path, name: str, pack: object) -> None:
     """Plain and packed, with lines and long stretches, empty too."""

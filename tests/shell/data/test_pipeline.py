@@ -309,3 +309,17 @@ def test_a_bad_byte_in_the_second_of_three_files(
         opened(text_path=folder)
     data = opened(text_path=folder, encoding_errors="replace")
     assert "1 stretches that are not UTF-8 were replaced" in data.notes[0]
+
+
+def test_nodes_that_do_not_know_each_other(opened: Opened, text: Text) -> None:
+    """Each reads all rows of an epoch, in an order made from its name."""
+    path = text(bytes(range(90)))
+    orders = {}
+    for name in ("north", "south"):
+        data = opened(
+            text_path=path, order="blocks", shard={"node": name, "nodes": None}
+        )
+        orders[name] = [row[0] for row in rows(data, 20)]
+
+    assert set(orders["north"]) == set(orders["south"]) == set(range(0, 80, 4))
+    assert orders["north"] != orders["south"]

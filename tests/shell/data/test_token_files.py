@@ -1,5 +1,6 @@
 """Files that hold token ids."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -111,11 +112,25 @@ def bad_files(folder: Path) -> dict[str, Path]:
     np.save(folder / "deep.npy", np.ones((1, 1, 1), np.uint8))
     np.save(folder / "fortran.npy", np.asfortranarray(np.ones((2, 2), np.uint8)))
     (folder / "bad.safetensors").write_bytes(b"\xff" * 16)
+    save_file({"tokens": torch.arange(9)}, folder / "cut.safetensors")
     save_file({"w": torch.ones(2)}, folder / "weights.safetensors")
     save_file(
         {"a": torch.tensor([1]), "b": torch.tensor([1])}, folder / "two.safetensors"
     )
     (folder / "empty.bin").write_bytes(b"")
+    np.save(folder / "cut.npy", np.arange(9))
+    for name in ("cut.npy", "cut.safetensors"):
+        os.truncate(folder / name, (folder / name).stat().st_size - 5)
+    for name, header in {
+        "list": b"[]",
+        "number": b'{"tokens":3}',
+        "minus": b'{"tokens":{"dtype":"I64","shape":[-1],"data_offsets":[0,8]}}',
+        "before": b'{"tokens":{"dtype":"I64","shape":[1],"data_offsets":[-99,0]}}',
+        "nameless": b"{}",
+    }.items():
+        size = len(header).to_bytes(8, "little")
+        (folder / f"{name}.safetensors").write_bytes(size + header + bytes(16))
+    (folder / "packed.bin.GZ").write_bytes(b"")
     return {path.name: path for path in folder.iterdir()}
 
 
@@ -132,6 +147,14 @@ def bad_files(folder: Path) -> dict[str, Path]:
         ("weights.safetensors", "w is F32, expected integers"),
         ("two.safetensors", "it holds a, b; expected one named tokens"),
         ("empty.bin", "is empty (0 tokens)"),
+        ("cut.npy", "its header tells of 9 tokens, it ends before them"),
+        ("cut.safetensors", "its header tells of 9 tokens, it ends before them"),
+        ("list.safetensors", "is not a .safetensors token file: "),
+        ("number.safetensors", "is not a .safetensors token file: "),
+        ("minus.safetensors", "is not a .safetensors token file: "),
+        ("before.safetensors", "is not a .safetensors token file: "),
+        ("nameless.safetensors", "it holds nothing; expected one named tokens"),
+        ("packed.bin.GZ", "is packed; token files are read in place, unpack it"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, told: str) -> None:
@@ -144,10 +167,12 @@ def test_bad_files(tmp_path: Path, name: str, told: str) -> None:
     assert name in str(caught.value)
 
 
-def test_a_file_shorter_than_it_says(tmp_path: Path) -> None:
-    """A truncated array is noticed when it is read."""
+@pytest.mark.parametrize("gone", [50, 51])
+def test_a_file_that_shrinks(tmp_path: Path, gone: int) -> None:
+    """A file that is cut after it was opened is noticed when it is read."""
     path = tmp_path / "a.npy"
     np.save(path, np.arange(100, dtype=np.uint16))
-    path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(DataError, match="a.npy ends at token 75"):
-        stored(path, tmp_path / "cache")
+    files = TokenFiles([path], "a", "uint16", None)
+    os.truncate(path, path.stat().st_size - gone)
+    with pytest.raises(DataError, match=f"a.npy ends at token {100 - (gone + 1) // 2}"):
+        prepare_store(files, tmp_path / "cache")
