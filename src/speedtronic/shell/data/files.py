@@ -59,7 +59,7 @@ def find_files(spec: str) -> list[Path]:
     """
     path = Path(spec).expanduser()
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and _shown(p, path))
+        found = sorted(p for p in path.rglob("*") if _is_file(p) and _shown(p, path))
         if not found:
             raise DataError(f"the folder {path} holds no files")
         return found
@@ -67,7 +67,7 @@ def find_files(spec: str) -> list[Path]:
         return [path]
     if glob.has_magic(spec):
         names = glob.glob(os.path.expanduser(spec), recursive=True)
-        found = sorted(Path(name) for name in names if Path(name).is_file())
+        found = sorted(Path(name) for name in names if _is_file(Path(name)))
         if found:
             return found
         raise DataError(f"no file matches {spec!r} (from {Path.cwd()})")
@@ -80,7 +80,7 @@ def ending(path: Path) -> str:
     >>> ending(Path("a/b.jsonl.gz"))
     '.jsonl'
     """
-    bare = path.with_suffix("") if path.suffix in PACKED_ENDINGS else path
+    bare = path.with_suffix("") if path.suffix.lower() in PACKED_ENDINGS else path
     return bare.suffix.lower()
 
 
@@ -92,7 +92,12 @@ def kind_of(path: Path) -> str:
     """
     if ending(path) in JSON_ENDINGS:
         return "jsonl"
-    return "tokens" if path.suffix.lower() in TOKEN_ENDINGS else "text"
+    return "tokens" if ending(path) in TOKEN_ENDINGS else "text"
+
+
+def _is_file(path: Path) -> bool:
+    """A file, or a link to nothing, which is not passed over but told."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _shown(path: Path, folder: Path) -> bool:

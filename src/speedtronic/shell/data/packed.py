@@ -17,10 +17,11 @@ def open_stream(path: Path) -> BinaryIO:
     Raises:
         DataError: it cannot be opened, or the package for it is not installed.
     """
+    packing = path.suffix.lower()
     try:
-        if path.suffix == ".gz":
+        if packing == ".gz":
             return gzip.open(path, "rb")  # type: ignore[return-value]
-        if path.suffix == ".zst":
+        if packing == ".zst":
             return io.BufferedReader(_Unpacked(_unpack(path)))
         return path.open("rb")
     except OSError as error:

@@ -12,6 +12,7 @@ once, and later changes of the files do not change a run.
 """
 
 import json
+import math
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,13 @@ import numpy as np
 from numpy.lib import format as npy
 
 from speedtronic.errors import DataError
-from speedtronic.shell.data.files import FileState, check_unchanged, ending, look
+from speedtronic.shell.data.files import (
+    PACKED_ENDINGS,
+    FileState,
+    check_unchanged,
+    ending,
+    look,
+)
 from speedtronic.shell.data.numbers import Array
 from speedtronic.shell.data.source import Chunk
 
@@ -96,7 +103,9 @@ class TokenFiles:
             while done < layout.tokens:
                 size = min(CHUNK_TOKENS, layout.tokens - done)
                 read = handle.read(size * layout.dtype.itemsize)
-                ids = np.frombuffer(read, layout.dtype)
+                ids = np.frombuffer(
+                    read, layout.dtype, len(read) // layout.dtype.itemsize
+                )
                 if len(ids) < size:
                     raise DataError(f"{path} ends at token {done + len(ids)}")
                 _check_range(ids, path, done)
@@ -134,12 +143,16 @@ def _check_range(ids: Array, path: Path, done: int) -> None:
 
 def _layout(file: FileState, dtype: str) -> _Layout:
     kind = ending(file.path)
+    if file.path.suffix.lower() in PACKED_ENDINGS:
+        raise DataError(
+            f"{file.path} is packed; token files are read in place, unpack it"
+        )
     try:
         if kind == ".npy":
             return _npy_layout(file)
         if kind == ".safetensors":
             return _safetensors_layout(file)
-    except (ValueError, KeyError, struct.error) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, struct.error) as error:
         raise DataError(f"{file.path} is not a {kind} token file: {error}") from None
     element = np.dtype(dtype).newbyteorder("<")
     if file.size % element.itemsize:
@@ -161,7 +174,7 @@ def _npy_layout(file: FileState) -> _Layout:
         shape, fortran, dtype = read(handle)
         if fortran and len(shape) > 1:
             raise ValueError("it is in Fortran order")
-        return _shaped(handle.tell(), dtype, shape)
+        return _shaped(file, handle.tell(), dtype, shape)
 
 
 def _safetensors_layout(file: FileState) -> _Layout:
@@ -173,18 +186,24 @@ def _safetensors_layout(file: FileState) -> _Layout:
     header.pop("__metadata__", None)
     names = [n for n in _NAMES if n in header] or list(header)
     if len(names) != 1 and names[:1] != ["tokens"]:
-        raise ValueError(f"it holds {', '.join(header)}; expected one named tokens")
+        held = ", ".join(header) or "nothing"
+        raise ValueError(f"it holds {held}; expected one named tokens")
     about = header[names[0]]
     if about["dtype"] not in _SAFETENSORS:
         raise ValueError(f"{names[0]} is {about['dtype']}, expected integers")
     dtype = np.dtype("<" + _SAFETENSORS[about["dtype"]])
-    return _shaped(8 + size + about["data_offsets"][0], dtype, tuple(about["shape"]))
+    offset = 8 + size + about["data_offsets"][0]
+    return _shaped(file, offset, dtype, tuple(about["shape"]))
 
 
-def _shaped(offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> _Layout:
+def _shaped(
+    file: FileState, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> _Layout:
     if dtype.kind not in "iu":
         raise ValueError(f"it holds {dtype}, expected integers")
     if len(shape) not in (1, 2):
         raise ValueError(f"it has {len(shape)} dimensions, expected 1 or 2")
-    row = shape[1] if len(shape) == 2 else None
-    return _Layout(offset, dtype, int(np.prod(shape)), row)
+    tokens = math.prod(shape)
+    if min(offset, *shape) < 0 or offset + tokens * dtype.itemsize > file.size:
+        raise ValueError(f"its header tells of {tokens} tokens, it ends before them")
+    return _Layout(offset, dtype, tokens, shape[1] if len(shape) == 2 else None)
