@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from speedtronic.pure.contract import ContractError
 from speedtronic.pure.gradient import Engine, gradient
 from speedtronic.pure.inner import (
     InnerState,
@@ -161,6 +162,19 @@ def test_a_mean_over_no_target_adds_nothing(engine: Engine, padded_first: bool) 
 
     for path, value in named_leaves(expected).items():
         assert torch.equal(value, named_leaves(found)[path]), path
+
+
+def test_a_metric_of_some_micro_batches_is_named() -> None:
+    """There is no mean to log, and a step must not depend on it."""
+
+    class Moody(Words):
+        def forward(self, input_ids: Tensor) -> dict[str, Tensor]:
+            output = super().forward(input_ids)
+            return output if len(input_ids) > 1 else {"logits": output["logits"]}
+
+    slope = gradient(ModuleLoss(Moody(), train=True))
+    with pytest.raises(ContractError, match="'spread' for some micro-batches only"):
+        accumulate(slope, start(Moody()), [rows(1), rows(2)])
 
 
 def test_an_all_padded_window_is_skipped_and_counted() -> None:

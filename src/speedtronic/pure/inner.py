@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speedtronic.pure.contract import ContractError
 from speedtronic.pure.gradient import Gradient
 from speedtronic.pure.optim.base import (
     AdamwKernel,
@@ -166,7 +167,15 @@ def add_accumulated(a: Accumulated, b: Accumulated) -> Accumulated:
 
     A share without targets adds nothing, although a mean over no target, and its
     gradient, may be NaN.
+
+    Raises:
+        ContractError: the shares have different metrics.
     """
+    if other := sorted(a.metrics.keys() ^ b.metrics.keys()):
+        raise ContractError(
+            f"the model gives the metric {other[0]!r} for some micro-batches only;"
+            " give it for all of them"
+        )
 
     def add(x: Tensor, y: Tensor) -> Tensor:
         return torch.where(b.count > 0, torch.where(a.count > 0, x + y, y), x)
