@@ -60,7 +60,7 @@ def _write(source: Source, folder: Path, part: Path, progress: Progress) -> None
     try:
         _append_all(source, writer, progress)
         source.check()
-        if writer.progress.tokens == 0:
+        if writer.tokens == 0:
             raise DataError(f"{source.name} holds no text")
         writer.finish(source.name)
     except DataError:
@@ -75,17 +75,16 @@ def _write(source: Source, folder: Path, part: Path, progress: Progress) -> None
 
 def _append_all(source: Source, writer: StoreWriter, progress: Progress) -> None:
     start, total = writer.progress, source.size()
-    done, unsaved = start.read_bytes, 0
+    done = saved = start.read_bytes
     for part in range(start.part, source.parts()):
         place = start.place if part == start.part else 0
         for chunk in source.chunks(part, place):
             writer.append(chunk)
-            done, unsaved = done + chunk.read_bytes, unsaved + chunk.read_bytes
-            if chunk.last and unsaved >= SAVE_BYTES:
+            done += chunk.read_bytes
+            if chunk.last and done - saved >= SAVE_BYTES:
                 writer.save(part, chunk.place, done)
-                unsaved = 0
+                saved = done
             progress(source.name, done, total)
-        writer.save(part + 1, 0, done)
 
 
 @contextmanager

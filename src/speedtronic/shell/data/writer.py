@@ -108,18 +108,15 @@ class StoreWriter:
         """Make what was appended whole; only between two documents."""
         now = self._now
         now.part, now.place, now.read_bytes = part, place, read_bytes
-        with explained(self._folder):
-            self._columns[DOCUMENTS].append(np.array(self._ends, "<i8").reshape(-1))
-            for column in self._columns.values():
-                column.sync()
-        self._ends = []
+        self._sync()
         write_bytes(self._folder / PROGRESS, _json(now))
         self.progress = attrs.evolve(now)
 
     def finish(self, source: str) -> None:
-        """Complete the folder with all that was saved."""
+        """Complete the folder; only between two documents."""
+        self._sync()
         self.close()
-        done = self.progress
+        done = self._now
         about = About(
             source=source,
             dtype=self._dtype.name,
@@ -133,13 +130,25 @@ class StoreWriter:
             sha256={name: c.sha256() for name, c in self._columns.items()},
         )
         write_bytes(self._folder / ABOUT, _json(about))
-        (self._folder / PROGRESS).unlink()
+        (self._folder / PROGRESS).unlink(missing_ok=True)
+
+    @property
+    def tokens(self) -> int:
+        """How many there are so far."""
+        return self._now.tokens
 
     def close(self) -> None:
         """Close the files; the next writer cuts off what was not saved."""
         self._thread.shutdown()
         for column in self._columns.values():
             column.close()
+
+    def _sync(self) -> None:
+        with explained(self._folder):
+            self._columns[DOCUMENTS].append(np.array(self._ends, "<i8").reshape(-1))
+            for column in self._columns.values():
+                column.sync()
+        self._ends = []
 
     def _append(self, ids: Array, learned: bool) -> None:
         now, highest = self._now, int(ids.max())
