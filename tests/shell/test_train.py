@@ -344,6 +344,17 @@ def test_a_hook_that_fails_does_not_stop_the_run(make: Make) -> None:
     assert 6 == train(make(), hooks=[Broken]).steps
 
 
+def test_what_has_no_effect_is_said_once(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A field that is accepted and idle is never silent."""
+    with caplog.at_level("INFO", "speedtronic"):
+        train(make(ooo_backprop=True, optimizer={"fused": True, "cautious": True}))
+    said = [r.getMessage().partition(":")[0] for r in caplog.records]
+
+    assert (1, 1) == (said.count("ooo_backprop"), said.count("optimizer.fused"))
+
+
 def test_training_with_other_nodes_is_refused_for_now(make: Make) -> None:
     """Nothing pretends to be there."""
     with pytest.raises(ConfigError, match="distributed.enabled"):

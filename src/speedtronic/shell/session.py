@@ -1,7 +1,7 @@
 """From a config to what a run computes with: model, loss, optimizer, first state."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -36,6 +36,7 @@ from speedtronic.shell.first_batch import try_first_batch
 from speedtronic.shell.models import model_from_config
 from speedtronic.shell.weights import load_weights
 
+FUSED_DEVICES = ("cpu", "cuda")  # where torch has the fused AdamW kernel
 _MODEL_STREAM = 0x40DE1  # separates the model's randomness from the data's
 
 
@@ -69,7 +70,7 @@ class Session:
             rule,
             compiled=compile.backend if compile.enabled else None,
             donate=compile.donate,
-            fused=section.fused is not False and self.device.type in ("cpu", "cuda"),
+            fused=section.fused is not False and self.device.type in FUSED_DEVICES,
             warn=warn,
         )
 
@@ -137,10 +138,26 @@ def build_session(config: Config, example: Batch) -> Session:
         transient=frozenset(buffers) - persistent_buffers(module),
         notes=(
             *notes,
+            *_without_effect(config, optimizer, device),
             *(f"resuming is not exact: {why}" for why in tried.reasons),
         ),
         reasons=tried.reasons,
     )
+
+
+def _without_effect(
+    config: Config, optimizer: Optimizer, device: torch.device
+) -> Iterator[str]:
+    """What the config asks for and this run does not do, at no change of a number."""
+    if config.ooo_backprop:
+        yield "ooo_backprop: not in this version, the backward pass keeps its order"
+    if config.optimizer.fused and (
+        optimizer.fused is None or device.type not in FUSED_DEVICES
+    ):
+        yield (
+            f"optimizer.fused: {config.optimizer.name} as configured has no fused"
+            f" kernel on {device}, the formula is used"
+        )
 
 
 def build_module(config: Config) -> tuple[nn.Module, tuple[str, ...]]:
