@@ -264,6 +264,14 @@ def test_no_value_is_bent_to_fit(text: str, expected: str) -> None:
     assert line.startswith(expected)
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "1e999", "'\uff11'"])
+def test_no_hint_where_quotes_are_not_the_mistake(value: str) -> None:
+    """Without them, these would be no numbers either."""
+    (line,) = mistakes(f"optimizer: {{lr: {value}}}")
+
+    assert "quotes" not in line
+
+
 def test_an_integral_float_is_an_integer() -> None:
     """1e4 loses nothing as an integer."""
     assert 10_000 == load("run: {max_steps: 1e4}").run.max_steps

@@ -89,10 +89,10 @@ def _number(value: Any, _: Any) -> float:
 
 def _unquote(value: Any) -> str:
     try:
-        float(value if isinstance(value, str) else "")
+        finite = math.isfinite(float(value)) if isinstance(value, str) else False
     except ValueError:
-        return ""
-    return "; write it without quotes"
+        finite = False
+    return "; write it without quotes" if finite and value.isascii() else ""
 
 
 def _text(value: Any, _: Any) -> str:
