@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from speedtronic.pure.config import Config, Data, Run, Secret
-from speedtronic.pure.config.base import file_name
+from speedtronic.pure.config.base import file_name, inner_folder
 from speedtronic.pure.config.distributed import Distributed
 from speedtronic.pure.config.fields import FIELDS, SECTIONS, differences, value_at
 
@@ -59,3 +59,11 @@ def test_empty_text_is_refused_at_every_field(name: str) -> None:
     """As a path it would name the working folder."""
     with pytest.raises(ValueError, match=f"{name}: expected some text, found ''"):
         Data(**{name: ""})
+
+
+def test_checkpoints_stay_in_their_run() -> None:
+    """Two runs that shared a folder would delete each other's checkpoints."""
+    refused = ["/tmp/x", "..", "../x", "a/../../x", "a\\..\\b", "~/x", "a\n"]
+
+    assert refused == [name for name in refused if inner_folder(name)]
+    assert [] == [n for n in ("a", "a/b", ".", "..a", "./a") if inner_folder(n)]

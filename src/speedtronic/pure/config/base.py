@@ -94,6 +94,14 @@ def file_name(value: str) -> str | None:
     return "a name without slashes (it names a folder), at most 100 characters"
 
 
+def inner_folder(value: str) -> str | None:
+    """A folder that stays inside the one it is put in."""
+    parts = value.replace("\\", "/").split("/")
+    if value.isprintable() and parts[0] not in ("", "~") and ".." not in parts:
+        return None
+    return "a folder inside the run folder, without .."
+
+
 class Secret:
     """Text that never shows itself: it prints as ``***``.
 

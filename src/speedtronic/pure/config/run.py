@@ -5,6 +5,7 @@ import attrs
 from speedtronic.pure.config.base import (
     field,
     file_name,
+    inner_folder,
     not_negative,
     one_of,
     positive,
@@ -115,7 +116,9 @@ class Checkpoint:
     """When to save, and what to keep."""
 
     enabled: bool = field(True, "save checkpoints", scope="free")
-    directory: str = field("checkpoints", "folder inside the run folder", scope="node")
+    directory: str = field(
+        "checkpoints", "folder inside the run folder", scope="node", check=inner_folder
+    )
     every_steps: int | None = field(
         500, "save every N steps, and always at the end", scope="free", check=positive
     )
