@@ -307,3 +307,23 @@ def test_init_into_a_missing_folder_is_a_mistake(
     """It is told in one line."""
     assert 2 == main(["init", "--path", str(tmp_path / "no" / "c.yaml")])
     assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_init_writes_no_yaml_into_a_json_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next command would read it as JSON and refuse it."""
+    assert 2 == main(["init", "--path", str(tmp_path / "c.json")])
+    assert "c.json: expected a name for YAML" in capsys.readouterr().err
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["nope"], 2)])
+def test_closed_streams_do_not_change_the_outcome(
+    arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python has None for a stream that was closed when it started."""
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.stderr", None)
+
+    assert code == main(arguments)

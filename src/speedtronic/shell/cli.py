@@ -25,7 +25,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; raises nothing."""
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed, as a daemon may have it
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         # The reader left. Python flushes stdout once more at exit: into nothing.

@@ -19,7 +19,8 @@ def run(options: Options) -> int:
     """Write the file.
 
     Raises:
-        ConfigError: a file is there already, or the folder is not.
+        ConfigError: a file is there already, or the folder is not; or it would be
+            read as JSON, which has no comments.
     """
     from pathlib import Path
 
@@ -28,6 +29,8 @@ def run(options: Options) -> int:
     from speedtronic.shell.console import answer, say
 
     path = Path(options.path)
+    if path.suffix.lower() == ".json":
+        raise ConfigError(f"{path}: expected a name for YAML, such as run.yaml")
     try:
         with path.open("w" if options.force else "x", encoding="utf-8") as file:
             file.write(starter(options.path))
