@@ -60,7 +60,15 @@ SURFACE = {
         "--no-debug",
     ],
     "export": ["run", "--to", "--json", "--no-json", "--debug", "--no-debug"],
-    "prepare": ["--config", "--set", "--json", "--no-json", "--debug", "--no-debug"],
+    "prepare": [
+        "--config",
+        "--set",
+        "--push",
+        "--json",
+        "--no-json",
+        "--debug",
+        "--no-debug",
+    ],
     "data stats": ["config", "--set", "--json", "--no-json", "--debug", "--no-debug"],
 }
 

@@ -32,7 +32,23 @@ def test_prepare_makes_the_store_that_training_uses(
     assert first.startswith("a.txt: 600 tokens in ")
     assert 0 == main(["prepare", "--config", "c.yaml", "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert {"a.txt": {"tokens": 600, "store": str(store)}} == told["sources"]
+    assert {"a.txt": {"tokens": 600, "store": str(store), "pushed": None}} == told[
+        "sources"
+    ]
+
+
+def test_a_pushed_store_is_all_that_another_machine_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The line it prints is the field to set; the text may be gone."""
+    assert 0 == main(["prepare", "--config", "c.yaml", "--push", "dir:lane"])
+    field = capsys.readouterr().out.split("data.store: ")[1].strip()
+    Path("a.txt").unlink()
+    there = ["--set", f"data.store={field}", "--set", "data.text_path=null"]
+    elsewhere = ["--set", "data.cache_dir=elsewhere"]
+
+    assert 0 == main(["data", "stats", "c.yaml", *there, *elsewhere, "--json"])
+    assert 540 == json.loads(capsys.readouterr().out)["train_tokens"]
 
 
 def test_made_up_data_needs_no_store(capsys: pytest.CaptureFixture[str]) -> None:
