@@ -1,5 +1,6 @@
 """``python -m speedtronic`` and the console script ``speedtronic``."""
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -8,6 +9,9 @@ from speedtronic.shell.cli import main as run_command_line
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default the process's own; returns the exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as a daemon may have it
+            setattr(sys, name, open(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # text may hold what a terminal cannot show
             stream.reconfigure(errors="backslashreplace")

@@ -25,8 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; raises nothing."""
     try:
         code = _run(arguments)
-        if sys.stdout is not None:  # closed, as a daemon may have it
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except BrokenPipeError:
         # The reader left. Python flushes stdout once more at exit: into nothing.
