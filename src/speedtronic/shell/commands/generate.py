@@ -88,7 +88,7 @@ def _check(options: Options) -> None:
 def _tokens(options: Options, saved: "Saved", tokenizer: "Tokenizer") -> Iterator[int]:
     from speedtronic.errors import ConfigError
     from speedtronic.shell.checkpoint import load_model
-    from speedtronic.shell.data.recipe import block_size, id_limit
+    from speedtronic.shell.data.recipe import id_limit
     from speedtronic.shell.device import choose_device
     from speedtronic.shell.generate import generate, logits_of
     from speedtronic.shell.models import model_from_config
@@ -108,7 +108,7 @@ def _tokens(options: Options, saved: "Saved", tokenizer: "Tokenizer") -> Iterato
             logits,
             ids,
             max_tokens=options.max_tokens,
-            max_seq_len=block_size(saved.config),
+            max_seq_len=saved.config.data.block_size or saved.config.model.max_seq_len,
             temperature=options.temperature,
             top_k=options.top_k,
             seed=options.seed,
