@@ -62,6 +62,8 @@ def test_what_is_no_run(run: Path, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", run / "missing"):
         with pytest.raises(RunError, match="expected a run folder or a checkpoint"):
             find_saved(path)
+    with pytest.raises(RunError, match="expected a checkpoint or its run"):
+        find_saved(run / "checkpoints")
     (run / "run.json").write_text("{}")
     with pytest.raises(RunError, match="is not a run's record"):
         find_saved(run)

@@ -7,7 +7,7 @@ import attrs
 from speedtronic.errors import RunError
 from speedtronic.pure.config import Config
 from speedtronic.pure.strict_json import from_json
-from speedtronic.shell import checkpoint_folder, rundir
+from speedtronic.shell import checkpoint_folder, checkpoint_manifest, rundir
 from speedtronic.shell.config import config_from_dict
 
 
@@ -32,6 +32,8 @@ def find_saved(path: Path) -> Saved:
     run = next((p for p in (path, *path.absolute().parents) if is_run(p)), None)
     if run is None or not path.is_dir():
         raise RunError(f"{path}: expected a run folder or a checkpoint in one")
+    if run != path and not (path / checkpoint_manifest.FILE).is_file():
+        raise RunError(f"{path}: expected a checkpoint or its run {run}")
     config = _config(run / rundir.RECORD)
     if run != path:
         return Saved(path=path, config=config, notes=())

@@ -101,6 +101,7 @@ def test_every_wrong_number_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["generate", RUN, "--prompt", ""], "the prompt is empty"),
         (["generate", RUN, "--prompt", "a", "--device", "cuda:99"], "cuda:99"),
+        (["generate", RUN, "--prompt", "a\udcff"], "--prompt: expected text in UTF-8"),
         (["generate", "nowhere", "--prompt", "a"], "nowhere"),
         (["export", "nowhere", "--to", "out"], "nowhere"),
         (["export", RUN, "--to", "."], "not an empty folder"),

@@ -73,6 +73,8 @@ def _check(options: Options) -> None:
     from speedtronic.errors import ConfigError
 
     told = []
+    if any("\ud800" <= character <= "\udfff" for character in options.prompt):
+        told.append(f"--prompt: expected text in UTF-8, found {options.prompt!a}")
     if options.max_tokens < 1:
         told.append(f"--max-tokens: expected at least 1, found {options.max_tokens}")
     if not 0 <= options.temperature < float("inf"):
