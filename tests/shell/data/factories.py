@@ -162,6 +162,20 @@ class Wrong(Words):
         return np.array([1, 100])
 
 
+class Halves(Words):
+    """A tokenizer whose ids are no integers."""
+
+    def encode(self, text: str) -> list[float]:  # type: ignore[override]
+        """A fraction."""
+        return [1.5]
+
+
+class Markless(Words):
+    """A tokenizer that has -1 for a mark, as some do for none."""
+
+    eos_token_id = -1
+
+
 class Odd:
     """A tokenizer without a vocabulary."""
 

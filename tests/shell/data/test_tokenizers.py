@@ -157,6 +157,8 @@ def test_an_object_of_the_library(trained: Path) -> None:
         ({"tokenizer": f"{HERE}:number"}, DataError, "its object has no encode"),
         ({"tokenizer": f"{HERE}:Word"}, ConfigError, "did you mean 'Words'"),
         ({"tokenizer": f"{HERE}:Wrong"}, DataError, "gave the id 100 for"),
+        ({"tokenizer": f"{HERE}:Halves"}, DataError, "'float' object cannot be"),
+        ({"tokenizer": f"{HERE}:Markless"}, DataError, "its eos_token_id is -1"),
         ({"tokenizer": f"{HERE}:failing"}, DataError, "the disk is on fire"),
     ],
 )

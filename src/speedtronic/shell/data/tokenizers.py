@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from multiprocessing import get_context
+from operator import index
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -145,9 +146,7 @@ class PythonTokenizer:
         own = getattr(made, "token_to_id", lambda _: None)
         self.end_of_document = _mark_of(mark, (), own)
         if mark == "auto":
-            names = ("end_of_document", "eos_token_id", "eot_token")
-            marks = (getattr(made, name, None) for name in names)
-            self.end_of_document = next((m for m in marks if isinstance(m, int)), None)
+            self.end_of_document = _own_mark(made, spec[0])
         self.vocab_size = max(self.vocab_size, 1 + (self.end_of_document or 0))
         told = getattr(made, "fingerprint", None)
         told = told if isinstance(told, str) else self.encode(_PROBE)
@@ -241,6 +240,21 @@ def _mark_of(mark: str, known: tuple[str, ...], find: Any) -> int | None:
     return found
 
 
+def _own_mark(made: Any, spec: str) -> int | None:
+    """The mark that an object of a factory names; None if it names none."""
+    for name in ("end_of_document", "eos_token_id", "eot_token"):
+        found = getattr(made, name, None)
+        if not isinstance(found, int):
+            continue
+        if isinstance(found, bool) or found < 0:
+            raise DataError(
+                f"data.tokenizer {spec!r}: its {name} is {found}, expected an id; "
+                "set data.end_of_document to an id or none"
+            )
+        return found
+    return None
+
+
 def _vocabulary(made: Any, spec: str) -> int:
     for name in ("vocab_size", "n_vocab", "__len__"):
         found = getattr(made, name, None)
@@ -253,7 +267,7 @@ def _vocabulary(made: Any, spec: str) -> int:
 def _encode(made: Any, text: str, spec: str, vocab_size: int) -> list[int]:
     try:
         found = made.encode(text)
-        ids = [int(token) for token in getattr(found, "ids", found)]
+        ids = [index(token) for token in getattr(found, "ids", found)]
     except Exception as error:
         raise DataError(
             f"data.tokenizer {spec!r} failed at {text[:40]!r}: {failure(error)}"
