@@ -1,6 +1,7 @@
 """Atomic writes: whole or not there, and the reason when not there."""
 
 import errno
+import hashlib
 import os
 import resource
 import subprocess
@@ -73,6 +74,52 @@ def test_a_new_file_is_hashed_as_it_is_written(tmp_path: Path) -> None:
     assert HELLO == file.digest()
 
 
+def test_a_steady_piece_is_hashed_behind_the_writing(tmp_path: Path) -> None:
+    """Large and small, steady and not: the order of the calls is kept."""
+    pieces = [bytes([i]) * size for i, size in enumerate((70_000, 3, 80_000, 90_000))]
+    with create(tmp_path / "a") as file:
+        for number, piece in enumerate(pieces):
+            file.write(piece, steady=number != 2)
+
+    whole = b"".join(pieces)
+    assert whole == (tmp_path / "a").read_bytes()
+    assert Digest(hashlib.sha256(whole).hexdigest(), len(whole)) == file.digest()
+
+
+def test_a_piece_that_is_not_steady_may_change_after_the_call(tmp_path: Path) -> None:
+    """A buffer can be filled again."""
+    buffer = bytearray(100_000)
+    whole = b""
+    with create(tmp_path / "a") as file:
+        for number in range(5):
+            buffer[:] = bytes([number]) * len(buffer)
+            whole += buffer
+            file.write(memoryview(buffer))
+
+    assert hashlib.sha256(whole).hexdigest() == file.digest().sha256
+
+
+def test_an_error_of_an_early_sync_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells it once, to whoever syncs first."""
+
+    real, calls = os.fsync, []
+
+    def fail_once(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+        real(descriptor)
+
+    monkeypatch.setattr(atomic, "_SYNC_EVERY", 4)
+    monkeypatch.setattr(os, "fsync", fail_once)
+
+    with pytest.raises(StorageError, match="reports an input/output error"):
+        write_bytes(tmp_path / "a", b"hello")
+    assert [] == names(tmp_path)
+
+
 def test_a_new_file_needs_a_free_name(tmp_path: Path) -> None:
     """`create` never writes over anything."""
     (tmp_path / "a").write_bytes(b"old")
@@ -123,9 +170,7 @@ def test_a_failing_disk_is_named(
 
     monkeypatch.setattr(os, "write", refuse)
 
-    with pytest.raises(
-        StorageError, match=f"/a cannot be written: {reason}"
-    ):
+    with pytest.raises(StorageError, match=f"/a cannot be written: {reason}"):
         write_bytes(tmp_path / "a", b"hello")
     assert [] == names(tmp_path)
 

@@ -97,6 +97,25 @@ def test_the_optimizer_is_stored_by_readable_paths(saved: Path) -> None:
     assert expected == sorted(found)
 
 
+def test_a_large_optimizer_is_several_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are hashed at the same time, come back as one, and are all needed."""
+    monkeypatch.setattr(checkpoint, "_SHARD", 64)
+    moments = {f"m{i}": torch.full((4,), float(i)) for i in range(16)}
+    state = evolve(training(0), optimizer=moments | {"empty": torch.zeros(0)})
+    path = save(tmp_path, snapshot(state=state))
+    shards = [name for name in names(path) if name.startswith("optimizer")]
+
+    assert [f"optimizer-{i:05d}-of-00004.safetensors" for i in range(1, 5)] == shards
+    sizes = [len(safetensors.torch.load_file(path / name)) for name in shards]
+    assert [4, 4, 4, 5] == sizes
+    assert same_bits(state, load(path, state).state)
+    (path / shards[2]).unlink()
+    with pytest.raises(Damaged, match=f"{shards[2]} cannot be read"):
+        load(path, state)
+
+
 def test_the_manifest_holds_the_sums_of_all_files(saved: Path) -> None:
     """Sizes and sums are those that any other tool computes."""
     told = json.loads((saved / "manifest.json").read_text())

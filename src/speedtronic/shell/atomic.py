@@ -28,6 +28,7 @@ import attrs
 from speedtronic.errors import Damaged, StorageError
 
 _LARGE = 1 << 16  # bytes, from here on a thread is worth its switch
+_SYNC_EVERY = 1 << 26  # bytes; the disk begins before the last one is handed over
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -99,18 +100,49 @@ class HashedFile:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._hash = BackgroundHash()
+        self._thread = ThreadPoolExecutor(1)
+        self._sync: Future[None] | None = None
+        self._unsynced = 0
 
-    def write(self, data: bytes | memoryview) -> None:
-        """Write all of ``data``; large pieces are hashed and written side by side."""
+    def write(self, data: bytes | memoryview, *, steady: bool = False) -> None:
+        """Write all of ``data``.
+
+        Args:
+            data: bytes.
+            steady: they do not change until the digest is taken, so that hashing them
+                may take longer than this call.
+        """
         view = memoryview(data)
         self._hash.update(view)
+        self._unsynced += len(view)
         while len(view):
             view = view[os.write(self._descriptor, view) :]
-        self._hash.settle()
+        if not steady:
+            self._hash.settle()
+        if self._unsynced >= _SYNC_EVERY and (self._sync is None or self._sync.done()):
+            self._wait_for_sync()
+            self._sync = self._thread.submit(os.fsync, self._descriptor)
+            self._unsynced = 0
+
+    def sync(self) -> None:
+        """Put everything on the disk."""
+        self._wait_for_sync()
+        os.fsync(self._descriptor)
 
     def digest(self) -> Digest:
         """The digest of everything that was written; it ends the writing."""
         return self._hash.digest()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._thread.shutdown()  # before the descriptor's number means another file
+        os.close(self._descriptor)
+
+    def _wait_for_sync(self) -> None:
+        # The system reports a failed write once, to whoever syncs first.
+        if self._sync is not None:
+            self._sync.result()
+            self._sync = None
 
 
 @contextmanager
@@ -135,12 +167,12 @@ def create(path: Path) -> Iterator[HashedFile]:
         StorageError: it cannot be written.
     """
     with explained(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        file = HashedFile(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         try:
-            yield HashedFile(descriptor)
-            os.fsync(descriptor)
+            yield file
+            file.sync()
         finally:
-            os.close(descriptor)
+            file.close()
 
 
 def write_bytes(path: Path, data: bytes) -> Digest:
@@ -151,17 +183,16 @@ def write_bytes(path: Path, data: bytes) -> Digest:
     """
     temporary = _temporary(path)
     with explained(path):
-        descriptor = _locked_file(temporary)
+        file = HashedFile(_locked_file(temporary))
         try:
-            file = HashedFile(descriptor)
             file.write(data)
-            os.fsync(descriptor)
+            file.sync()
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         finally:
-            os.close(descriptor)
+            file.close()
         sync_folder(path.parent)
     return file.digest()
 

@@ -48,7 +48,7 @@ _DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _RANK = {dtype: rank for rank, dtype in enumerate(_DTYPES.values())}
-_CHUNK = 1 << 22  # bytes, hashed and copied side by side
+_CHUNK = 1 << 24  # bytes, hashed and copied side by side
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format's library
 # What taking apart an arbitrary JSON value, or allocating by it, may raise.
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RuntimeError)
@@ -105,7 +105,7 @@ def write(
         for entry in entries:
             data = _bytes_of(kept[entry.name])
             for start in range(0, entry.size, _CHUNK):
-                file.write(data[start : start + _CHUNK])
+                file.write(data[start : start + _CHUNK], steady=True)
     return file.digest()
 
 

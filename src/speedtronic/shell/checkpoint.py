@@ -5,7 +5,7 @@
     step-00001234/
       model.safetensors      parameters and buffers under their own names, and
       config.json            what Hub tools read beside it, if the model has one
-      optimizer.safetensors  the optimizer's state, by path
+      optimizer.safetensors  the optimizer's state, by path; in several files if large
       state.safetensors      key, counters, loss scale: the rest of the state, by path
       extra.safetensors      tensors that describe themselves, if there are any
       state.json             plain values: data cursor, config, versions, exact or not
@@ -17,9 +17,10 @@ it is ever executed. Which ones to keep, to delete and to resume from is decided
 """
 
 import ast
+import os
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,6 +54,9 @@ MODEL, OPTIMIZER, STATE, EXTRA = (
 )
 VALUES, HUB_CONFIG = "state.json", "config.json"
 _MODEL_PATH = re.compile(r"\.(params|frozen|buffers)\[('.*'|\".*\")\]")
+_SHARD = 1 << 28  # bytes of an optimizer file, about
+_SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}")
+_THREADS = max(4, os.cpu_count() or 1)
 R = TypeVar("R")
 
 
@@ -96,25 +100,25 @@ def save(folder: Path, snapshot: Snapshot) -> Path:
     files = _files(snapshot.state, snapshot.transient)
     if snapshot.tensors:
         files[EXTRA] = dict(snapshot.tensors)
-    texts = {VALUES: to_json(_values(snapshot))}
+    contents: dict[str, bytes | dict[str, Tensor]] = dict(_in_shards(files))
+    contents[VALUES] = f"{to_json(_values(snapshot))}\n".encode()
     if snapshot.hub_config is not None:
-        texts[HUB_CONFIG] = to_json(snapshot.hub_config)
+        contents[HUB_CONFIG] = f"{to_json(snapshot.hub_config)}\n".encode()
     try:
-        with new_folder(path) as temporary:
+        with new_folder(path) as temporary, ThreadPoolExecutor(1) as beside:
+            finite = beside.submit(all_finite, snapshot.state)
             digests = _in_threads(
-                lambda name: blobs.write(temporary / name, files[name]), files
+                lambda name: _write(temporary / name, contents[name]), contents
             )
-            for name, text in texts.items():
-                digests[name] = _write_text(temporary / name, f"{text}\n".encode())
             manifest = Manifest(
                 run_id=snapshot.run_id,
                 step=snapshot.step,
-                finite=snapshot.finite and all_finite(snapshot.state),
+                finite=snapshot.finite and finite.result(),
                 validation_loss=snapshot.validation_loss,
                 files=digests,
             )
             content = checkpoint_manifest.encode(manifest)
-            _write_text(temporary / checkpoint_manifest.FILE, content)
+            _write(temporary / checkpoint_manifest.FILE, content)
     except StorageError as error:
         raise CheckpointError(
             f"step {snapshot.step} was not saved, earlier checkpoints are untouched:"
@@ -153,7 +157,8 @@ def load(path: Path, like: Tree, *, run_id: str | None = None) -> Snapshot:
             f"{path} belongs to run {manifest.run_id}, expected run {run_id}"
         )
     names = [name for name in manifest.files if name.endswith(".safetensors")]
-    files = _in_threads(lambda n: blobs.read(path / n, manifest.files[n]), names)
+    shards = _in_threads(lambda n: blobs.read(path / n, manifest.files[n]), names)
+    files = _joined(shards)
     values = _read_values(path / VALUES, manifest)
     extra = files.pop(EXTRA, {})
     transient = frozenset(
@@ -271,9 +276,11 @@ def _other_versions(told: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _write_text(path: Path, data: bytes) -> Digest:
+def _write(path: Path, content: bytes | dict[str, Tensor]) -> Digest:
+    if isinstance(content, dict):
+        return blobs.write(path, content)
     with create(path) as file:
-        file.write(data)
+        file.write(content)
     return file.digest()
 
 
@@ -292,7 +299,7 @@ def _read_hub_config(path: Path, manifest: Manifest) -> Any:
 def _in_threads(function: Callable[[str], R], names: Iterable[str]) -> dict[str, R]:
     """Call ``function`` for all names at once; hashing and I/O free the interpreter."""
     names = list(names)
-    with ThreadPoolExecutor(max(1, len(names))) as pool:
+    with ThreadPoolExecutor(_THREADS) as pool:
         return dict(zip(names, pool.map(function, names), strict=True))
 
 
@@ -321,6 +328,36 @@ def _files(state: Tree, transient: frozenset[str]) -> dict[str, dict[str, Tensor
         if name in files.setdefault(file, {}):
             raise ValueError(f"the model has two tensors of the name {name!r}")
         files[file][name] = leaf
+    return files
+
+
+def _in_shards(
+    files: Mapping[str, dict[str, Tensor]],
+) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """The files, a large optimizer cut into several that are hashed at once."""
+    for file, tensors in files.items():
+        sizes = {name: x.numel() * x.itemsize for name, x in tensors.items()}
+        total = sum(sizes.values())
+        count = max(1, round(total / _SHARD)) if file == OPTIMIZER else 1
+        if count == 1:
+            yield file, tensors
+            continue
+        shards: list[dict[str, Tensor]] = [{} for _ in range(count)]
+        position = 0
+        for name, tensor in tensors.items():
+            shards[min(position * count // total, count - 1)][name] = tensor
+            position += sizes[name]
+        stem, ending = file.split(".")
+        for number, shard in enumerate(shards, 1):
+            yield f"{stem}-{number:05d}-of-{count:05d}.{ending}", shard
+
+
+def _joined(
+    shards: Mapping[str, Mapping[str, Tensor]],
+) -> dict[str, dict[str, Tensor]]:
+    files: dict[str, dict[str, Tensor]] = {}
+    for name, tensors in shards.items():
+        files.setdefault(_SHARD_NUMBER.sub("", name), {}).update(tensors)
     return files
 
 
