@@ -152,6 +152,13 @@ def test_the_terminal_gets_a_sentence_and_a_curve(
     assert lines == closing_lines(summary_of(train(tmp_path / "m", losses, validation)))
 
 
+def test_skipped_steps_are_told_at_the_end(tmp_path: Path) -> None:
+    """They learned nothing, which a finite last loss would hide."""
+    summary = summary_of(train(tmp_path / "m", [4.0], {}), skipped_steps=7)
+
+    assert closing_lines(summary)[0].endswith(", loss 4.0000, 7 steps skipped")
+
+
 def test_the_fingerprint_tells_configs_apart() -> None:
     """Any changed value changes it."""
     assert fingerprint({"a": {"b": 1}}) != fingerprint({"a": {"b": 2}})

@@ -189,6 +189,31 @@ def test_a_run_that_overflows_every_step_stops_with_a_message(make: Make) -> Non
     folder = Path(config.run.output_dir) / "r"
 
     assert "failed" == json.loads((folder / "summary.json").read_text())["status"]
+    newest = sorted(path.name for path in (folder / "checkpoints").iterdir())[-1]
+    assert "step-00000003" == newest
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"optimizer": {"lr": 1e38}}, "step 6: the weights are not finite any more"),
+        (
+            {"precision": {"mode": "fp16", "initial_scale": 1e30}},
+            "step 6: none of 6 steps was usable",
+        ),
+    ],
+    ids=["weights", "overflow"],
+)
+def test_a_run_without_usable_weights_is_not_completed(
+    make: Make, changes: dict[str, Any], told: str
+) -> None:
+    """Though it was too short for the limit of skipped steps."""
+    config = make(**changes, scheduler={"warmup_steps": 0})
+    with pytest.raises(TrainingError, match=told):
+        train(config)
+    record = json.loads((Path(config.run.output_dir) / "r" / "run.json").read_text())
+
+    assert record["finish"] is None
 
 
 def test_a_few_overflows_are_counted_and_survived(make: Make) -> None:

@@ -25,7 +25,7 @@ from speedtronic.pure.metrics import StepRecord
 from speedtronic.pure.optim import Clock
 from speedtronic.pure.scaling import ScaleState
 from speedtronic.shell import generators
-from speedtronic.shell.checkpoint import Snapshot
+from speedtronic.shell.checkpoint import Snapshot, all_finite
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
 from speedtronic.shell.data import Data, Prefetcher
 from speedtronic.shell.device import seeded
@@ -39,6 +39,7 @@ from speedtronic.shell.session import Session, on_device
 from speedtronic.shell.timebox import TimeBox
 
 logger = logging.getLogger(__name__)
+_REMEDIES = "lower optimizer.lr, set optimizer.grad_clip, or look at the data"
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +116,8 @@ class Loop:
         """Train on; returns when the run is over or interrupted.
 
         Raises:
-            TrainingError: after too many skipped steps in a row.
+            TrainingError: after too many skipped steps in a row, or if the run ends
+                without usable weights.
         """
         data = self.config.data
         pin = data.pin_memory
@@ -132,6 +134,22 @@ class Loop:
                 first = False
         if self.tools.interrupt or self._saved_at != self.counters.position:
             self._save(wait=True)
+        if self.over:
+            self._check_end()
+
+    def _check_end(self) -> None:
+        """Do not call a run completed whose weights are of no use."""
+        position = self.counters.position
+        if position and not int(self.state.step):
+            raise TrainingError(
+                f"step {position}: none of {position} steps was usable, the weights are"
+                f" the first ones; {_REMEDIES}"
+            )
+        if not all_finite(self.state):
+            raise TrainingError(
+                f"step {position}: the weights are not finite any more; {_REMEDIES},"
+                " and go on from a checkpoint before"
+            )
 
     def _advance(self, prefetcher: Prefetcher, first: bool) -> None:
         tools, counters = self.tools, self.counters
@@ -181,11 +199,13 @@ class Loop:
         if logged:
             self._record(reading, share, evaluated)
         if reading.skipped_in_row >= limit:
+            # They changed nothing: what was learned before them must not be lost.
+            self._save(wait=True)
             raise TrainingError(
                 f"step {position}: {reading.skipped_in_row} steps in a row were"
                 f" skipped, loss {reading.loss}, gradient norm"
-                f" {reading.gradient_norm}; the last good weights are kept; lower"
-                " optimizer.lr, set optimizer.grad_clip, or look at the data"
+                f" {reading.gradient_norm}; the weights before them are kept;"
+                f" {_REMEDIES}"
             )
 
     def _evaluate(self) -> Evaluation | None:

@@ -140,6 +140,8 @@ def closing_lines(summary: RunSummary, width: int = 60) -> list[str]:
     best = summary.validation_loss["min"]
     if best is not None:
         said += f", best validation loss {best[1]:.4f} at step {best[0]}"
+    if summary.skipped_steps:
+        said += f", {summary.skipped_steps} steps skipped"
     if len(summary.curve) < 2:
         return [said]
     return [said, "loss  " + sparkline([y for _, y in summary.curve], width)]
