@@ -113,7 +113,9 @@ def test_a_failing_hook_warns_once_and_is_closed(
     assert [1, 2, 3] == [what for call, what in good.calls if call == "on_record"]
 
 
-@pytest.mark.parametrize("error", [ImportError("no cuda"), SystemExit(1)], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ImportError("no cuda"), SystemExit(1), KeyboardInterrupt()], ids=repr
+)
 def test_a_factory_that_fails_warns_once(
     error: BaseException, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -229,7 +229,7 @@ class _Worker:
             while not isinstance(item := self._queue.get(), _End):
                 hook.on_record(item)
             hook.on_end(item.summary, item.error)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # no signal is raised on this thread
             self._fail(error)
         finally:
             if hook is not None:
@@ -238,7 +238,7 @@ class _Worker:
     def _close(self, hook: Hook) -> None:
         try:
             hook.close()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
