@@ -198,6 +198,11 @@ def test_an_epoch_shorter_than_a_step(opened: Opened, text: Text) -> None:
     assert 4 == data.train_batch(0).samples
 
 
+def test_made_up_tokens_are_told(opened: Opened) -> None:
+    """Nobody takes the synthetic stream for the text that was forgotten."""
+    assert ("data: no source is named, so the tokens are made up",) == opened().notes
+
+
 def test_the_synthetic_stream(opened: Opened) -> None:
     """Without a source tokens are made up, below the model's vocabulary."""
     data = opened(Model(vocab_size=16), num_tokens=1000)

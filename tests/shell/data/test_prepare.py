@@ -135,6 +135,18 @@ def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     assert first.about.fingerprint == second.about.fingerprint
 
 
+def test_a_shared_store_has_the_name_of_its_use(tmp_path: Path) -> None:
+    """Messages name what this config names, not what made the store first."""
+    path = text_file(tmp_path, b"hello")
+    named = TextFiles([path], "*.txt", TextRules())
+    made = prepare_store(source(path), tmp_path / "cache")
+    found = prepare_store(TextSource(named, ByteTokenizer()), tmp_path / "cache")
+
+    assert made.folder == found.folder
+    assert ("text.txt", "*.txt") == (made.about.source, found.about.source)
+    assert made.about.fingerprint == found.about.fingerprint
+
+
 @pytest.mark.parametrize("crash_after", range(4))
 def test_a_crash_costs_only_what_was_not_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_after: int

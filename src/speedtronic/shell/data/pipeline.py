@@ -385,5 +385,5 @@ def _synthetic(config: Config, block: int, limit: tuple[str, int] | None) -> Pre
         vocab_size=vocab_size,
         block=block,
         fingerprint=fingerprint_of(["synthetic", size, vocab_size, fraction]),
-        notes=[],
+        notes=["data: no source is named, so the tokens are made up"],
     )

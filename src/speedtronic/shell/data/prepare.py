@@ -46,7 +46,7 @@ def prepare_store(source: Source, cache: Path, progress: Progress = silent) -> S
         with locked(cache / f".{key}.lock"):
             if not (folder / ABOUT).exists():
                 _write(source, folder, cache / f".{key}.part", progress)
-    return Store(folder)
+    return Store(folder, source.name)
 
 
 def _key(source: Source) -> str:

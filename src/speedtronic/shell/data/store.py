@@ -61,13 +61,19 @@ class About:
 class Store:
     """A complete store, open for reading.
 
+    Args:
+        folder: where it is.
+        name: what to call it; by default what it was made from, which another config
+            may have called otherwise.
+
     Raises:
         DataError: the folder is not a complete store.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str | None = None) -> None:
         self.folder = folder
-        self.about = about = read_about(folder)
+        about = read_about(folder)
+        self.about = attrs.evolve(about, source=name or about.source)
         self._check(TOKENS, about.tokens * np.dtype(about.dtype).itemsize)
         self._check(DOCUMENTS, about.documents * 16)
         self.ids = FileNumbers(folder / TOKENS, about.dtype)
