@@ -74,6 +74,32 @@ def test_weights_of_a_mixture(folder: Path) -> None:
     assert [2.0, 1.0] == [i.weight for i in named(sources=parts)]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"text_path": "a.txt"}, {"text_path": "a.bin"}, {"dataset": f"{HERE}:texts"}],
+)
+def test_prompts_where_nothing_has_fields(
+    folder: Path, fields: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be learned like any other text."""
+    monkeypatch.chdir(folder)
+    with pytest.raises(ConfigError, match="data.prompt_field: .* found none in "):
+        named(prompt_field="q", completion_field="a", **fields)
+
+
+def test_prompts_beside_plain_text(folder: Path) -> None:
+    """A mixture may have both, and so may a folder; only prompts are masked."""
+    names = ("a.txt", "a.jsonl")
+    plain, prompts = named(
+        sources=tuple(Source(path=str(folder / name)) for name in names),
+        prompt_field="q",
+        completion_field="a",
+    )
+
+    assert plain.source is not None and prompts.source is not None
+    assert (False, True) == (plain.source.masked, prompts.source.masked)
+
+
 def test_samples_in_a_mixture() -> None:
     """They cannot be mixed, and the source is numbered."""
     with pytest.raises(DataError, match=r"data.sources\[0\]: .*squares holds samples"):

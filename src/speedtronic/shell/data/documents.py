@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import attrs
 
 from speedtronic.errors import DataError
+from speedtronic.shell.data.datasets import own_code
 from speedtronic.shell.data.files import check_unchanged, kind_of, look
 from speedtronic.shell.data.text import (
     Piece,
@@ -64,7 +65,8 @@ class TextFiles:
     def __init__(
         self, paths: list[Path], name: str, rules: TextRules, kind: str = "auto"
     ) -> None:
-        self.name, self.masked = name, rules.masked
+        kinds = {kind_of(path) if kind == "auto" else kind for path in paths}
+        self.name, self.masked = name, rules.masked and "jsonl" in kinds
         self._rules, self._kind = rules, kind
         self._files = [look(path) for path in paths]
         if not any(file.size for file in self._files):
@@ -107,7 +109,8 @@ class TextRecords:
     """
 
     def __init__(self, records: Any, name: str, rules: TextRules) -> None:
-        self.name, self.masked = name, rules.masked
+        records_have_fields = len(records) > 0 and isinstance(records[0], Mapping)
+        self.name, self.masked = name, rules.masked and records_have_fields
         self._records, self._rules = records, rules
         self._fingerprint = getattr(records, "_fingerprint", None) or self._hash()
 
@@ -140,7 +143,10 @@ class TextRecords:
         """The records from one on; columns are taken in slices, which is fast."""
         records, count = self._records, len(self._records)
         if not hasattr(records, "column_names"):
-            yield from (records[number] for number in range(start, count))
+            for number in range(start, count):
+                with own_code(f"{self.name}: record {number}"):
+                    record = records[number]
+                yield record
             return
         for first in range(start, count, _SLICE):
             columns: dict[str, Any] = records[first : first + _SLICE]

@@ -36,16 +36,31 @@ class Ingredient:
 def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
     """Everything to train on; an empty list means the synthetic stream.
 
+    Prompts that no source has are refused, so that they are not learned unnoticed.
+
     Args:
         data: a section that `check_fields` accepted.
         tokenizer: for texts.
 
     Raises:
         DataError: a source cannot be used.
-        ConfigError: a factory cannot be found, or a format does not fit.
+        ConfigError: a factory cannot be found, a format does not fit, or no source
+            has fields for prompts.
     """
     if data.store is not None:
         return [Ingredient(name=data.store, store=data.store)]
+    found = _named(data, tokenizer)
+    masked = any(part.source is not None and part.source.masked for part in found)
+    if data.prompt_field is not None and not masked:
+        raise ConfigError(
+            f"data.prompt_field: expected JSON lines or records with a field "
+            f"{data.prompt_field!r}, found none in "
+            f"{', '.join(part.name for part in found) or 'the synthetic stream'}"
+        )
+    return found
+
+
+def _named(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
     if data.text_path is not None:
         return [_from_path(data.text_path, data.format, 1.0, data, tokenizer)]
     if data.dataset is not None:
