@@ -1,5 +1,6 @@
 """Datasets and tokenizers that configs of the tests name as factories."""
 
+import os
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -118,6 +119,28 @@ def failing() -> None:
     raise OSError("the disk is on fire")
 
 
+def questions() -> list[dict[str, str]]:
+    """Records of text under other names."""
+    return [{"question": "why", "answer": "because"}]
+
+
+def no_text() -> list[dict[str, str | None]]:
+    """Records without a text in the field of texts."""
+    return [{"text": None}, {"text": "hello"}]
+
+
+class BreakingTexts:
+    """Texts of which one cannot be read."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> str:
+        if number == 2:
+            raise OSError("the disk is on fire")
+        return "hello"
+
+
 def leaving() -> None:
     """A factory that ends the program."""
     raise SystemExit(0)
@@ -174,6 +197,16 @@ class Markless(Words):
     """A tokenizer that has -1 for a mark, as some do for none."""
 
     eos_token_id = -1
+
+
+class Dying(Words):
+    """A tokenizer that takes its process with it."""
+
+    def encode(self, text: str) -> list[int]:
+        """No ids."""
+        if text == "die":
+            os._exit(9)
+        return super().encode(text)
 
 
 class Odd:

@@ -124,6 +124,9 @@ def test_a_format_that_is_none_of_a_dataset(opened: Opened) -> None:
         ("squares", {"broken": 0}, "cannot be read: RuntimeError: no such picture"),
         ("squares", {"size": -1}, "cannot be read: ValueError: "),
         ("splits", {}, "a mapping of train, test, expected a dataset"),
+        ("questions", {}, "no field 'text'; they have question, answer; set data.te"),
+        ("no_text", {}, "record 0: field 'text' is NoneType, expected text"),
+        ("BreakingTexts", {}, "record 2 cannot be read: OSError: the disk is on fi"),
         ("texts_and_samples", {}, "returned texts and samples, expected one kind"),
     ],
 )

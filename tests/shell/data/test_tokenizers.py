@@ -120,6 +120,13 @@ def test_python_tokenizers_in_processes() -> None:
     assert alone.identity == shared.identity
 
 
+def test_a_process_that_dies() -> None:
+    """It is told as what it is."""
+    tokenizer = built(f"{HERE}:Dying", num_workers=1)
+    with pytest.raises(DataError, match="Dying': a process of it died, perhaps"):
+        encoded(tokenizer, ["die"], 1)
+
+
 @pytest.mark.parametrize(
     ("mark", "found"), [("auto", 99), ("none", None), ("7", 7), ("120", 120)]
 )

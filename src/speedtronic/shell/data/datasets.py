@@ -113,7 +113,7 @@ def _look(made: Any, name: str, data: Data) -> tuple[Any, bool]:
     if is_indexed(made):
         if len(made) == 0:
             raise DataError(f"{name} is empty (0 samples)")
-        return made, _is_text(made[0], data)
+        return made, _is_text(made[0], name, data)
     if not isinstance(made, Iterable):
         raise DataError(
             f"{name} returned {type(made).__name__}, expected a dataset: something "
@@ -125,7 +125,7 @@ def _look(made: Any, name: str, data: Data) -> tuple[Any, bool]:
     first = next(iterator, None)
     if first is None:
         raise DataError(f"{name} is empty (0 samples)")
-    if not _is_text(first, data):
+    if not _is_text(first, name, data):
         raise DataError(
             f"{name} returned an iterator, which can be read only once; return an "
             "object whose __iter__ starts again, or a list"
@@ -140,13 +140,24 @@ def _yields_text(made: Iterable[Any], name: str, data: Data) -> bool:
     first = next(iter(made), None)
     if first is None:
         raise DataError(f"{name} is empty (0 samples)")
-    return _is_text(first, data)
+    return _is_text(first, name, data)
 
 
-def _is_text(sample: Any, data: Data) -> bool:
-    if isinstance(sample, Mapping):
-        return all(isinstance(sample.get(name), str) for name in _text_fields(data))
-    return isinstance(sample, str)
+def _is_text(sample: Any, name: str, data: Data) -> bool:
+    """Whether a sample is text; it is none without the fields, but with other text."""
+    if not isinstance(sample, Mapping):
+        return isinstance(sample, str)
+    missing = [field for field in _text_fields(data) if field not in sample]
+    if not missing:
+        return all(isinstance(sample[f], str | None) for f in _text_fields(data))
+    texts = any(isinstance(value, str) for value in sample.values())
+    if texts and "input_ids" not in sample:
+        raise DataError(
+            f"{name}: its records have no field {missing[0]!r}; they have "
+            f"{', '.join(map(str, sample))}; set data.text_field, or data.prompt_field "
+            "and data.completion_field"
+        )
+    return False
 
 
 def _text_fields(data: Data) -> list[str]:
@@ -191,7 +202,7 @@ def _open_library(name: str, kwargs: Mapping[str, Any], data: Data) -> Opened:
     if len(loaded) == 0:
         raise DataError(f"dataset {name} is empty (0 records)")
     parts = [loaded] if held_out is None else [loaded, held_out]
-    text = _is_text(loaded[0], data)
+    text = _is_text(loaded[0], name, data)
     if text:
         parts = [part.select_columns(_text_fields(data)) for part in parts]
     return Opened(parts=tuple(parts), text=text)

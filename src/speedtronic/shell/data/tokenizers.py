@@ -20,6 +20,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from multiprocessing import get_context
 from operator import index
@@ -175,7 +176,14 @@ class PythonTokenizer:
         with ProcessPoolExecutor(self._workers, get_context("spawn")) as pool:
             for texts in batches:
                 several = max(1, len(texts) // (4 * self._workers))
-                yield list(pool.map(work, texts, chunksize=several))
+                try:
+                    encoded = list(pool.map(work, texts, chunksize=several))
+                except BrokenProcessPool as error:
+                    raise DataError(
+                        f"data.tokenizer {spec!r}: a process of it died, perhaps for "
+                        "lack of memory; lower data.num_workers"
+                    ) from error
+                yield encoded
 
 
 def build_tokenizer(data: Data) -> Tokenizer:
