@@ -19,6 +19,7 @@ from speedtronic.errors import (
     UserError,
 )
 from speedtronic.pure.config import Config
+from speedtronic.shell import checkpoint
 from speedtronic.shell.checkpoint import load_model
 from speedtronic.shell.config import config_from_dict
 from speedtronic.shell.metrics import read_log
@@ -117,6 +118,22 @@ def test_a_resumed_run_has_the_bits_of_an_unbroken_one(make: Make, cut: int) -> 
         assert torch.equal(expected[name], value), name
     told = [(n["step"], n["loss"], n["learning_rate"]) for n in steps(whole)]
     assert told == [(n["step"], n["loss"], n["learning_rate"]) for n in steps(resumed)]
+
+
+def test_a_run_that_lost_its_exactness_never_claims_it_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Continued by another version, every later checkpoint says so."""
+    train(make(run__max_steps=2))
+    now = checkpoint.versions()
+    monkeypatch.setattr(checkpoint, "versions", lambda: {**now, "torch": "9.9"})
+    result = train(make(), resume="auto")
+    folder = result.run_directory / "checkpoints"
+    told = {
+        p.name: json.loads((p / "state.json").read_text()) for p in folder.iterdir()
+    }
+
+    assert [True, False, False] == [told[name]["exact"] for name in sorted(told)]
 
 
 def test_a_finished_run_says_so_and_trains_no_more(make: Make) -> None:

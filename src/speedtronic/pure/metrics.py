@@ -17,7 +17,7 @@ EVENTS: Mapping[str, str] = {
     "train_step": "a logged step",
     "optimizer_step_skipped": "steps changed nothing, their gradient was not finite",
     "evaluate": "held-out data was looked at",
-    "checkpoint": "a checkpoint is complete on disk",
+    "checkpoint": "a checkpoint was taken; the next one waits until it is on disk",
     "compile": "the step was compiled",
     "train_end": "an attempt ends",
     "outer_step": "a round was adopted or published",

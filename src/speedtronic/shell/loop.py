@@ -64,6 +64,7 @@ class Tools:
     timebox: TimeBox | None
     interrupt: Interrupt
     run_id: str
+    reasons: tuple[str, ...]  # why this run is not exact any more
 
 
 @attrs.frozen(kw_only=True)
@@ -132,8 +133,10 @@ class Loop:
             while not self.over and not self.tools.interrupt:
                 self._advance(prefetcher, first)
                 first = False
-        if self.tools.interrupt or self._saved_at != self.counters.position:
+        if self._saved_at != self.counters.position:
             self._save(wait=True)
+        elif self.tools.writer is not None:
+            self.tools.writer.wait()  # nothing may be called done before it is
         if self.over:
             self._check_end()
 
@@ -292,7 +295,16 @@ class Loop:
             hub_config=hub_config(self.session),
             transient=self.session.transient,
             validation_loss=self.evaluation.loss if fresh and self.evaluation else None,
-            reasons=(*inexact, *captured.reasons, *self.session.reasons),
+            reasons=tuple(
+                dict.fromkeys(
+                    (
+                        *self.tools.reasons,
+                        *inexact,
+                        *captured.reasons,
+                        *self.session.reasons,
+                    )
+                )
+            ),
         )
 
 

@@ -169,8 +169,8 @@ def _run(
     resumed = _resume(run, data, session, chosen)
     counters, state = Counters(), session.initial
     if resumed is not None:
-        counters = Counters(**resumed.snapshot.values["counters"])
-        state = resumed.snapshot.state
+        counters = resumed.counters
+        state = resumed.found.snapshot.state
     log = stack.enter_context(_open_log(config, run, counters.position))
     interrupt = stack.enter_context(Interrupt())
     timebox = None
@@ -200,6 +200,8 @@ def _run(
         history=log.history,
     )
     running = build_hooks([*config.logging.hooks, *hooks], info)
+    # Last, because whatever is built before may draw from the global generators.
+    reasons = () if resumed is None else _restore_generators(resumed)
     tools = Tools(
         data=data,
         log=log,
@@ -209,6 +211,7 @@ def _run(
         timebox=timebox,
         interrupt=interrupt,
         run_id=run.run_id,
+        reasons=reasons,
     )
     loop = Loop(session, tools, state, counters)
     log.event("train_start", counters.position, device=str(session.device))
@@ -239,10 +242,19 @@ def _run(
     )
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class _Resumed:
+    """What a run goes on from."""
+
+    found: Resumed
+    counters: Counters
+    generators: dict[str, Any]
+
+
 def _resume(
     run: RunDirectory, data: Data, session: Session, chosen: Path | None
-) -> Resumed | None:
-    """Find and load what to go on from, and set everything to where it was."""
+) -> _Resumed | None:
+    """Find and load what to go on from, and set the data to where it was."""
     if not run.resumed and chosen is None:
         return None
     found = resume_checkpoint(run.checkpoints, session.initial, run.run_id, chosen)
@@ -250,19 +262,38 @@ def _resume(
         logger.info("%s holds no checkpoint yet, the run starts anew", run.path)
         return None
     values = found.snapshot.values
-    if values["fingerprint"] != data.fingerprint:
+    try:
+        counters = Counters(**values["counters"])
+        position, fingerprint = values["data"], values["fingerprint"]
+        resumed = _Resumed(
+            found=found, counters=counters, generators=values["generators"]
+        )
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{found.path} was not written by a training run: {error} in its values"
+        ) from error
+    if fingerprint != data.fingerprint:
         raise CheckpointError(
             f"{found.path}: the data has fingerprint {data.fingerprint}, the run began"
-            f" with {values['fingerprint']}; put it back, or begin another run"
+            f" with {fingerprint}; put it back, or begin another run"
         )
-    data.load_state_dict(values["data"])
-    restored = generators.restore(values["generators"], found.snapshot.tensors)
-    for note in (*found.notes, *restored.notes):
+    data.load_state_dict(position)
+    for note in found.notes:
         logger.warning("%s", note)
-    for reason in (*found.snapshot.reasons, *restored.reasons):
-        logger.warning("not exact: %s", reason)
     logger.info("resumed from %s", found.path)
-    return found
+    return resumed
+
+
+def _restore_generators(resumed: _Resumed) -> tuple[str, ...]:
+    """Put the global generators back; why the run is not exact, if it is not."""
+    snapshot = resumed.found.snapshot
+    restored = generators.restore(resumed.generators, snapshot.tensors)
+    for note in restored.notes:
+        logger.warning("%s", note)
+    reasons = (*snapshot.reasons, *restored.reasons)
+    for reason in reasons:
+        logger.warning("not exact: %s", reason)
+    return reasons
 
 
 def _open_log(config: Config, run: RunDirectory, position: int) -> MetricLog:
