@@ -9,8 +9,9 @@ import speedtronic
 NAMES = """
 Config Delta InnerState ModuleLoss Optimizer Origin OuterRule OuterState
 SpeedtronicError StepInfo StepRule StepRunner TrainResult Weights accumulate adamw
-aggregate apply build_model cautious chain compute_delta gradient init_inner init_outer inner_step key_from_seed load_config muon
-outer_step partition register_model sgd split train
+aggregate apply build_model cautious chain compute_delta gradient init_inner
+init_outer inner_step key_from_seed load_config muon outer_step partition
+register_model sgd split train
 """
 
 

@@ -74,7 +74,9 @@ def test_keys_that_look_like_pointers_come_back() -> None:
     assert fields == from_json(to_json(fields))
 
 
-@pytest.mark.parametrize("value", [object(), 1j, {1, 2}, b"x"], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", [object(), 1j, {1, 2}, b"x"], ids=lambda v: type(v).__name__
+)
 def test_a_value_without_a_form_is_refused_by_place(value: object) -> None:
     """Nothing is guessed: the place and the type are named."""
     with pytest.raises(TypeError, match=rf"/a/0: {type(value).__name__} "):
