@@ -104,6 +104,11 @@ def causal() -> list[dict[str, list[int]]]:
     return [{"input_ids": list(range(2 + i % 3))} for i in range(8)]
 
 
+def causal_twice() -> tuple[list[dict[str, list[int]]], list[dict[str, list[int]]]]:
+    """Token records to train on and to validate with, with a high id."""
+    return [{"input_ids": [1, 9, 2]}], [{"input_ids": [1, 9, 2]}]
+
+
 def nothing() -> list[int]:
     """An empty dataset."""
     return []

@@ -1,5 +1,6 @@
 """Samples to batches."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def test_rows_of_one_length_need_no_mask() -> None:
 
 def test_labels_are_taken_as_shifted() -> None:
     """Given labels stand where they are."""
-    batch = collate([{"input_ids": [1, 2], "labels": [2, -100]}])
+    batch = collate([{"input_ids": [1, 2], "labels": [2, -100]}], limit=("v", 3))
 
     assert {"input_ids": [[1, 2]], "labels": [[2, -100]]} == as_lists(batch)
 
@@ -142,3 +143,20 @@ def test_counting_targets() -> None:
     assert 2 == count_tokens({"x": torch.ones(2, 5)})
     assert 3 == count_tokens((torch.ones(3, 5), torch.ones(3)))
     assert 4 == count_rows({"a": (torch.ones(4),)})
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ({"input_ids": [1, 9, 3]}, "input_ids has 9 at position 1"),
+        ({"input_ids": [1, -1, 3]}, "input_ids has -1 at position 1"),
+        ({"input_ids": [-100, 1]}, "input_ids has -100 at position 0"),
+        ({"input_ids": [1, 2], "labels": [2, 7]}, "labels has 7 at position 1"),
+        ({"input_ids": [1, 2], "labels": [-1, 7]}, "labels has -1 at position 0"),
+    ],
+)
+def test_ids_that_the_model_has_not(record: dict[str, list[int]], told: str) -> None:
+    """The id and the bound are told, not an index error of the model."""
+    expected = f"numbers: sample 1: {told}, expected 0 to 6 (model.vocab_size 7)"
+    with pytest.raises(DataError, match=re.escape(expected)):
+        collate([{"input_ids": [1, 6]}, record], "numbers", ("model.vocab_size", 7))

@@ -198,6 +198,16 @@ def test_an_epoch_shorter_than_a_step(opened: Opened, text: Text) -> None:
     assert 4 == data.train_batch(0).samples
 
 
+@pytest.mark.parametrize("part", ["train", "held out"])
+def test_ids_of_samples_are_checked(opened: Opened, part: str) -> None:
+    """Those of a dataset's own records too, in training and in validation."""
+    data = opened(
+        Model(vocab_size=5), dataset="tests.shell.data.factories:causal_twice"
+    )
+    with pytest.raises(DataError, match=r"input_ids has 9 .* \(model.vocab_size 5\)"):
+        data.train_batch(0) if part == "train" else next(data.validation_batches(1))
+
+
 def test_made_up_tokens_are_told(opened: Opened) -> None:
     """Nobody takes the synthetic stream for the text that was forgotten."""
     assert ("data: no source is named, so the tokens are made up",) == opened().notes

@@ -26,15 +26,20 @@ Batch = Any  # a pytree of CPU tensors
 _CAUSAL = ("input_ids", "labels", "attention_mask")
 
 
-def collate(samples: Sequence[Any], name: str = "dataset") -> Batch:
+def collate(
+    samples: Sequence[Any],
+    name: str = "dataset",
+    limit: tuple[str, int] | None = None,
+) -> Batch:
     """One batch of CPU tensors from a list of samples.
 
     Args:
         samples: at least one.
         name: what to call the dataset in an error.
+        limit: the config field that bounds the ids of causal records, and its value.
 
     Raises:
-        DataError: the samples do not fit together.
+        DataError: the samples do not fit together, or an id is out of bounds.
 
     >>> collate([(torch.zeros(2), 1), (torch.ones(2), 0)])
     (tensor([[0., 0.],
@@ -45,7 +50,10 @@ def collate(samples: Sequence[Any], name: str = "dataset") -> Batch:
     'attention_mask': [[1, 1], [1, 0]]}
     """
     if all(isinstance(s, Mapping) and "input_ids" in s for s in samples):
-        return _collate_causal(samples, name)
+        batch = _collate_causal(samples, name)
+        if limit is not None:
+            _check_ids(batch, name, *limit)
+        return batch
     return _collate_any(samples, f"{name}: a sample")
 
 
@@ -84,6 +92,18 @@ def _collate_causal(samples: Sequence[Mapping[str, Any]], name: str) -> Batch:
         batch["attention_mask"] = mask
     others = [{k: v for k, v in s.items() if k not in _CAUSAL} for s in samples]
     return batch | _collate_any(others, f"{name}: a sample")
+
+
+def _check_ids(batch: Mapping[str, Tensor], name: str, field: str, size: int) -> None:
+    counted = batch["labels"].masked_fill(batch["labels"] == IGNORE, 0)
+    for column, ids in (("input_ids", batch["input_ids"]), ("labels", counted)):
+        wrong = ((ids < 0) | (ids >= size)).nonzero()
+        if len(wrong):
+            row, place = wrong[0].tolist()
+            raise DataError(
+                f"{name}: sample {row}: {column} has {int(ids[row, place])} at "
+                f"position {place}, expected 0 to {size - 1} ({field} {size})"
+            )
 
 
 def _causal_row(sample: Mapping[str, Any], where: str) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,7 +16,11 @@ _NOISE = 0x4E1D  # separates the noise of held-out samples from that of others
 
 
 def held_out_batches(
-    samples: Any, name: str, key: Tensor, size: int
+    samples: Any,
+    name: str,
+    key: Tensor,
+    size: int,
+    limit: tuple[str, int] | None = None,
 ) -> Iterator[Batch]:
     """Batches of ``size`` samples; the last one may be short.
 
@@ -25,6 +29,7 @@ def held_out_batches(
         name: what to call the dataset.
         key: i64[2]; a sample's noise follows from it and from the sample's place.
         size: samples per batch.
+        limit: of token ids, as in `collate`.
 
     Raises:
         DataError: a sample cannot be made, or samples do not fit together.
@@ -42,10 +47,10 @@ def held_out_batches(
         except StopIteration:
             break
         if len(row) == size:
-            yield collate(row, name)
+            yield collate(row, name, limit)
             row = []
     if row:
-        yield collate(row, name)
+        yield collate(row, name, limit)
 
 
 def _by_number(samples: Any) -> Iterator[Callable[[], Any]]:

@@ -38,6 +38,7 @@ class IterableData:
         schedule: how samples are shared out.
         tokenizer: only passed on.
         vocab_size: only passed on.
+        limit: of token ids, as in `collate`.
         fingerprint: of the dataset, as far as it can be known.
         notes: what the user should be told.
     """
@@ -53,6 +54,7 @@ class IterableData:
         schedule: Schedule,
         tokenizer: Tokenizer | None,
         vocab_size: int | None,
+        limit: tuple[str, int] | None = None,
         fingerprint: str,
         notes: tuple[str, ...] = (),
     ) -> None:
@@ -76,6 +78,7 @@ class IterableData:
             "over what it had read, which repeats only if iterating does"
         )
         self.tokenizer, self.vocab_size = tokenizer, vocab_size
+        self._limit = limit
         self.fingerprint, self.notes = fingerprint, notes
         self.has_validation = held_out is not None
 
@@ -104,7 +107,9 @@ class IterableData:
 
     def validation_batches(self, batch_size: int) -> Iterator[Batch]:
         """The held-out samples in order; the last batch may be short."""
-        return held_out_batches(self._held_out, self._name, self._noise, batch_size)
+        return held_out_batches(
+            self._held_out, self._name, self._noise, batch_size, self._limit
+        )
 
     def bytes_per_token(self) -> float | None:
         """Unknown: samples are not text."""
@@ -159,7 +164,7 @@ class IterableData:
             rows = [
                 [self._next() for _ in range(plan.micro_rows)] for _ in range(count)
             ]
-        batches = [collate(row, self._name) for row in rows]
+        batches = [collate(row, self._name, self._limit) for row in rows]
         samples = sum(count_rows(batch) for batch in batches)
         tokens = sum(count_tokens(batch) for batch in batches)
         return StepBatch(tuple(batches), samples, tokens)

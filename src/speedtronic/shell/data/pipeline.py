@@ -237,6 +237,7 @@ def _sample_data(
         "schedule": schedule,
         "tokenizer": None if data.tokenizer == "bytes" else tokenizer,
         "vocab_size": data.vocab_size,
+        "limit": id_limit(config),
         "fingerprint": fingerprint_of([found.name, data.kwargs, size, told]),
     }
     if size is None:

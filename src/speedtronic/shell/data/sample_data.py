@@ -38,8 +38,8 @@ class _Failure:
 class Loader(Dataset[Any]):
     """Makes whole micro-batches; this is what worker processes hold."""
 
-    def __init__(self, samples: Any, name: str) -> None:
-        self._samples, self._name = samples, name
+    def __init__(self, samples: Any, name: str, limit: tuple[str, int] | None) -> None:
+        self._samples, self._name, self._limit = samples, name, limit
 
     def __getitem__(self, request: _Request) -> Batch:
         """A batch, or a failure: an error's own message survives the process."""
@@ -63,7 +63,7 @@ class Loader(Dataset[Any]):
                 )
                 for number, seed in request
             ]
-        return collate(made, self._name)
+        return collate(made, self._name, self._limit)
 
 
 class _Numbered:
@@ -90,6 +90,7 @@ class SampleData:
         ahead: steps that workers make ahead.
         tokenizer: only passed on.
         vocab_size: only passed on.
+        limit: of token ids, as in `collate`.
         fingerprint: of the dataset, as far as it can be known.
         notes: what the user should be told.
     """
@@ -109,15 +110,17 @@ class SampleData:
         ahead: int,
         tokenizer: Tokenizer | None,
         vocab_size: int | None,
+        limit: tuple[str, int] | None = None,
         fingerprint: str,
         notes: tuple[str, ...] = (),
     ) -> None:
-        self._loader = Loader(samples, name)
+        self._loader = Loader(samples, name, limit)
         self._held_out, self._name = held_out, name
         self._order = RowOrder([_Numbered(len(samples))], [1.0], schedule)
         self._noise = fold_in(schedule.key, _NOISE)
         self._workers, self._ahead = workers, ahead
         self.tokenizer, self.vocab_size = tokenizer, vocab_size
+        self._limit = limit
         self.fingerprint, self.notes = fingerprint, notes
         self.has_validation = held_out is not None
 
@@ -142,7 +145,9 @@ class SampleData:
 
     def validation_batches(self, batch_size: int) -> Iterator[Batch]:
         """The held-out samples in order; the last batch may be short."""
-        return held_out_batches(self._held_out, self._name, self._noise, batch_size)
+        return held_out_batches(
+            self._held_out, self._name, self._noise, batch_size, self._limit
+        )
 
     def bytes_per_token(self) -> float | None:
         """Unknown: samples are not text."""
