@@ -18,7 +18,7 @@ from speedtronic.errors import (
     TrainingError,
     UserError,
 )
-from speedtronic.pure.config import Config
+from speedtronic.pure.config import Config, Data, Run
 from speedtronic.shell import checkpoint
 from speedtronic.shell.checkpoint import load_model
 from speedtronic.shell.config import config_from_dict
@@ -401,3 +401,19 @@ def test_training_with_other_nodes_is_refused_for_now(make: Make) -> None:
     """Nothing pretends to be there."""
     with pytest.raises(ConfigError, match="distributed.enabled"):
         train(make(distributed={"enabled": True, "role": "worker", "repo_id": "a/b"}))
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("run.yaml", "expected a Config, found the text 'run.yaml'; load_config reads"),
+        (Config(run=Run(max_steps=1.5)), "run.max_steps: expected an integer, found"),  # type: ignore[arg-type]
+        (Config(data=Data(shuffle="no")), "data.shuffle: expected true or false, fou"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_config_built_in_python_is_checked(config: Any, told: str) -> None:
+    """As strictly as a file, and before anything is written."""
+    with pytest.raises(ConfigError) as caught:
+        train(config)
+
+    assert told in str(caught.value)

@@ -57,6 +57,27 @@ def config_from_dict(raw: Mapping[str, Any]) -> Config:
     return _build(raw, ())
 
 
+def checked(config: Config) -> Config:
+    """A config that was built in Python, held to what a file is held to.
+
+    Raises:
+        ConfigError: it is none, a value is not of its field's type, or two of them
+            contradict each other; one line per mistake.
+
+    >>> from speedtronic.pure.config import Run
+    >>> checked(Config(run=Run(max_steps=1.5)))
+    Traceback (most recent call last):
+    speedtronic.errors.ConfigError: run.max_steps: expected an integer, found the number
+    1.5
+    """
+    if not isinstance(config, Config):
+        raise ConfigError(
+            f"expected a Config, found {found(config)}; load_config reads one from a "
+            "file"
+        )
+    return config_from_dict(to_dict(config, reveal=True))
+
+
 def _build(raw: Mapping[str, Any], overrides: Iterable[str]) -> Config:
     full, told = expand(raw)
     for assignment in overrides:

@@ -10,14 +10,13 @@ import attrs
 
 from speedtronic.errors import CheckpointError, ConfigError, ModelError
 from speedtronic.pure.config import Config
-from speedtronic.pure.config.checks import problems
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell import generators
 from speedtronic.shell.check_loss import own_loss
 from speedtronic.shell.checkpoint_folder import Resumed
 from speedtronic.shell.checkpoint_folder import resume as resume_checkpoint
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
-from speedtronic.shell.config import to_dict
+from speedtronic.shell.config import checked, to_dict
 from speedtronic.shell.data import Data, open_data
 from speedtronic.shell.data.prepare import Progress, silent
 from speedtronic.shell.device import choose_device, machine
@@ -85,8 +84,7 @@ def train(
         CheckpointError, TrainingError, StorageError: the run failed; its last whole
             checkpoint is kept.
     """
-    if told := problems(config):
-        raise ConfigError(told)
+    config = checked(config)
     if config.distributed.enabled:
         raise ConfigError(
             "distributed.enabled: training with other nodes is not in this version;"
