@@ -177,6 +177,22 @@ def test_a_metric_of_some_micro_batches_is_named() -> None:
         accumulate(slope, start(Moody()), [rows(1), rows(2)])
 
 
+def test_a_batch_that_is_not_in_a_list_is_refused() -> None:
+    """Its fields would be taken for micro-batches."""
+    with pytest.raises(TypeError, match=r"found dict; use \[batch\]"):
+        accumulate(gradient(ModuleLoss(Words(), train=True)), start(Words()), rows(2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, math.nan])
+def test_a_bound_that_turns_the_gradient_round_is_refused(bound: float) -> None:
+    """A negative one would go uphill without a word."""
+    slope = gradient(ModuleLoss(Words(), train=True))
+    with pytest.raises(ValueError, match="max_norm: expected a number above 0"):
+        inner_step(
+            slope, adamw(1e-2), start(Words()), [rows(2)], rule=StepRule(max_norm=bound)
+        )
+
+
 def test_an_all_padded_window_is_skipped_and_counted() -> None:
     """No decay, no momentum, no NaN: everything but the counters stays."""
     module = Words()

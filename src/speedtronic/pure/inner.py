@@ -12,7 +12,7 @@ counts no target, changes nothing but the loss scale and the counters of skipped
 Nothing here waits for a device: info stays there until somebody reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -127,8 +127,12 @@ def accumulate(
     """Sum gradients, losses and counts over the micro-batches of one step.
 
     Raises:
+        TypeError: for a batch that is not in a list.
         ValueError: without a micro-batch.
     """
+    if isinstance(micro_batches, (Mapping, Tensor)):
+        kind = type(micro_batches).__name__
+        raise TypeError(f"expected a list of micro-batches, found {kind}; use [batch]")
     if not micro_batches:
         raise ValueError("a step needs at least one micro-batch, found none")
     total: Accumulated | None = None
@@ -212,7 +216,12 @@ def apply(
         rule: clipping and loss scaling.
         progress: f32[] in [0, 1], the recorded share of a time-boxed run, or None
             when the schedule goes by steps.
+
+    Raises:
+        ValueError: for a bound on the norm that is not above 0.
     """
+    if rule.max_norm is not None and not rule.max_norm > 0:
+        raise ValueError(f"max_norm: expected a number above 0, found {rule.max_norm}")
     one = torch.ones_like(total.count)
     counted = total.count > 0
     count = torch.where(counted, total.count, one)
