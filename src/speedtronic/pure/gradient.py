@@ -6,7 +6,7 @@ the only one that knows activation checkpoints. ``func`` uses `torch.func`, whic
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -34,6 +34,9 @@ class Gradient:
     """
 
     def __init__(self, loss: LossFunction, engine: Engine) -> None:
+        if engine not in get_args(Engine):
+            known = ", ".join(get_args(Engine))
+            raise ValueError(f"engine: expected one of {known}, found {engine!r}")
         self.loss = loss
         self.draws: bool = getattr(loss, "draws", True)
         self._differentiate = _by_autograd if engine == "autograd" else _by_func
