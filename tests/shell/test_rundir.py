@@ -215,13 +215,13 @@ def test_a_finished_run_is_known(tmp_path: Path) -> None:
 
 def test_a_run_that_ended_by_the_clock_is_finished(tmp_path: Path) -> None:
     """Its step may be far below the number of steps; more minutes reopen it."""
-    timed = changed("run", max_minutes=1.0)
+    timed = changed("run", max_minutes=1.0, max_steps=5)
     with RunDirectory.open(tmp_path, "new", timed) as run:
         run.finish(57)
 
     with RunDirectory.open(tmp_path, "resume", timed) as run:
         assert 57 == run.finished_step
-    more = changed("run", max_minutes=2.0)
+    more = changed("run", max_minutes=2.0, max_steps=5)
     with RunDirectory.open(tmp_path, "resume", more) as run:
         assert run.finished_step is None
 

@@ -182,7 +182,8 @@ class RunDirectory:
             run.max_steps,
             run.max_minutes,
         )
-        return finish.step if same_end or finish.step >= run.max_steps else None
+        past_the_end = run.max_minutes is None and finish.step >= run.max_steps
+        return finish.step if same_end or past_the_end else None
 
     def finish(self, step: int) -> None:
         """Mark the run as done.

@@ -133,7 +133,10 @@ def _how(
 
 def _already_done(run: RunDirectory, step: int) -> TrainResult:
     logger.info(
-        "%s is finished at step %d; raise run.max_steps to go on", run.path, step
+        "%s is finished at step %d; raise run.max_%s to go on",
+        run.path,
+        step,
+        "steps" if run.record.config.run.max_minutes is None else "minutes",
     )
     told = read_summary(run.path)
     return TrainResult(
