@@ -362,6 +362,13 @@ def test_an_error_of_the_model_is_told_with_its_place(make: Make) -> None:
         train(make(model={"name": "test-broken", "max_seq_len": 8, "vocab_size": 256}))
 
 
+def test_an_unknown_compiler_is_refused_before_training(make: Make) -> None:
+    """With the nearest name."""
+    config = make(compile={"enabled": True, "backend": "inducter"})
+    with pytest.raises(ConfigError, match=r"compile.backend: .* mean 'inductor'\?"):
+        train(config)
+
+
 def test_a_time_boxed_run_ends_its_schedule(make: Make) -> None:
     """The last step has the lowest rate, whenever it comes; every share is recorded."""
     config = make(

@@ -32,6 +32,7 @@ from speedtronic.shell.device import (
     choose_arithmetic,
     choose_device,
 )
+from speedtronic.shell.factory import nearest
 from speedtronic.shell.first_batch import try_first_batch
 from speedtronic.shell.models import model_from_config
 from speedtronic.shell.weights import load_weights
@@ -85,6 +86,7 @@ def build_session(config: Config, example: Batch) -> Session:
     Raises:
         ConfigError, DeviceError, ModelError: one line per mistake.
     """
+    _check_backend(config)
     device = choose_device(config.run.device)
     arithmetic = choose_arithmetic(config.precision, device)
     module, notes = build_module(config)
@@ -157,6 +159,16 @@ def _without_effect(
         yield (
             f"optimizer.fused: {config.optimizer.name} as configured has no fused"
             f" kernel on {device}, the formula is used"
+        )
+
+
+def _check_backend(config: Config) -> None:
+    known = torch._dynamo.list_backends(exclude_tags=())
+    if config.compile.enabled and config.compile.backend not in known:
+        found = config.compile.backend
+        raise ConfigError(
+            f"compile.backend: expected one of {', '.join(known)}, found {found!r}"
+            f"{nearest(found, known)}"
         )
 
 
