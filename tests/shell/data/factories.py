@@ -204,6 +204,24 @@ class Markless(Words):
     eos_token_id = -1
 
 
+class Wordless:
+    """A tokenizer of words without a way back."""
+
+    vocab_size = 100
+
+    def encode(self, text: str) -> list[int]:
+        """A number below 90 for each word."""
+        return [sum(word.encode()) % 90 for word in text.split()]
+
+
+class Silent(Words):
+    """A tokenizer that cannot decode what it made."""
+
+    def decode(self, ids: list[int]) -> str:
+        """No text."""
+        raise KeyError(ids[0])
+
+
 class Dying(Words):
     """A tokenizer that takes its process with it."""
 

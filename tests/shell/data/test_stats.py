@@ -78,3 +78,16 @@ def test_lengths_by_powers_of_two() -> None:
     assert [] == histogram(np.array([], np.int64))
     assert [(4, 7, 2)] == histogram(np.array([4, 7]))
     assert [(1, 1, 1), (2, 3, 0), (4, 7, 1)] == histogram(np.array([1, 5]))
+
+
+@pytest.mark.parametrize("tokenizer", ["Wordless", "Silent"])
+def test_rows_that_nothing_decodes(tmp_path: Path, text: Text, tokenizer: str) -> None:
+    """Training needs no decode, so neither does looking at the data."""
+    found = measured(
+        tmp_path,
+        text_path=str(text(b"a a a a a a")),
+        tokenizer=f"tests.shell.data.factories:{tokenizer}",
+        order="blocks",
+    )
+
+    assert ["'7 7 7 7'"] == found.first_rows

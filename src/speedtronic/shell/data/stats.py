@@ -1,11 +1,13 @@
 """What a config's data holds: counts, a plot of lengths, the first rows decoded."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import numpy as np
 
+from speedtronic.errors import DataError
 from speedtronic.pure.config import Config
 from speedtronic.pure.data.position import usable
 from speedtronic.shell.data.numbers import Array
@@ -150,8 +152,11 @@ def _of_samples(config: Config, directory: Path) -> Stats:
 
 
 def _shown(ids: list[int], tokenizer: Tokenizer | None) -> str:
-    """A row as text, or as ids, in one line."""
-    text = " ".join(map(str, ids)) if tokenizer is None else tokenizer.decode(ids)
+    """A row as text, or as ids where nothing decodes them, in one line."""
+    text = " ".join(map(str, ids))
+    if tokenizer is not None:
+        with suppress(DataError):
+            text = tokenizer.decode(ids)
     text = repr(text)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 

@@ -163,7 +163,11 @@ class PythonTokenizer:
         """The text of ids."""
         if not hasattr(self._made, "decode"):
             raise DataError(f"data.tokenizer {self._spec[0]!r} has no decode")
-        return str(self._made.decode(ids))
+        try:
+            return str(self._made.decode(ids))
+        except Exception as error:
+            told = failure(error)
+            raise DataError(f"{self._spec[0]!r} failed to decode: {told}") from error
 
     def encode_batches(self, batches: Iterable[list[bytes]]) -> Iterator[list[Array]]:
         """The ids, computed here or in worker processes that end with the batches."""
