@@ -50,6 +50,7 @@ class Counters:
     samples: int = 0
     tokens: int = 0
     wall_seconds: float = 0.0
+    timed_seconds: float = 0.0  # of a run bounded in minutes, at its last step
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -172,6 +173,7 @@ class Loop:
             position=counters.position + 1,
             samples=counters.samples + batch.samples,
             tokens=counters.tokens + batch.tokens,
+            timed_seconds=tools.timebox.spent_s if tools.timebox else 0.0,
         )
         if compiling:
             tools.log.event("compile", counters.position, kept=self._runner.compiled)

@@ -26,6 +26,7 @@ class TimeBox:
         minutes: of the whole run, earlier attempts included.
         path: of the record.
         position: steps that are done; later entries of the record are dropped.
+        spent_s: seconds of the run's time that these steps took.
         clock: seconds from any origin, never going back.
     """
 
@@ -34,6 +35,7 @@ class TimeBox:
         minutes: float,
         path: Path,
         position: int,
+        spent_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = 60 * minutes
@@ -43,9 +45,10 @@ class TimeBox:
             self._file = path.open("r+b")
             self._file.truncate(position * _SIZE)
             self._file.seek(0, 2)
-        spent = recorded(path)[-1] * self._seconds if position else 0.0
-        self._origin = clock() - spent
-        self.share = min(1.0, spent / self._seconds)
+        # Not from the last share: the run may have been given other minutes since.
+        self.spent_s = spent_s
+        self._origin = clock() - spent_s
+        self.share = min(1.0, spent_s / self._seconds)
 
     @property
     def over(self) -> bool:
@@ -54,8 +57,8 @@ class TimeBox:
 
     def read(self, device: torch.device) -> Tensor:
         """f32[]: the share for the next step."""
-        elapsed = self._clock() - self._origin
-        self.share = min(1.0, elapsed / self._seconds)
+        self.spent_s = min(self._seconds, self._clock() - self._origin)
+        self.share = self.spent_s / self._seconds
         self._file.write(struct.pack("<f", self.share))
         return torch.tensor(self.share, dtype=torch.float32, device=device)
 

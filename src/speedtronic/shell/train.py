@@ -177,7 +177,9 @@ def _run(
     timebox = None
     if config.run.max_minutes is not None:
         path = run.path / PROGRESS_FILE
-        timebox = TimeBox(config.run.max_minutes, path, counters.position)
+        timebox = TimeBox(
+            config.run.max_minutes, path, counters.position, counters.timed_seconds
+        )
         stack.callback(timebox.close)
     last_step = None if timebox else config.run.max_steps
     show = config.logging.progress if progress is None else progress
