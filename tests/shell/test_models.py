@@ -194,3 +194,17 @@ def test_a_factory_that_fails(own: Callable[..., str], body: str, told: str) -> 
     (line,) = problems(ModelError, wrong)
     assert told in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("wrap", "kind"),
+    [("torch.compile", "OptimizedModule"), ("nn.DataParallel", "DataParallel")],
+)
+def test_a_wrapped_module_is_refused(
+    own: Callable[..., str], wrap: str, kind: str
+) -> None:
+    """It would be handed labels that the module inside does not take."""
+    spec = own(f"def build():\n    return {wrap}(nn.Linear(2, 2))")
+    (told,) = problems(ModelError, lambda: build_model(spec))
+
+    assert f"made a {kind}, expected the module inside it" in told

@@ -24,6 +24,12 @@ F = TypeVar("F", bound=Factory)
 
 REFERENCE_NAMES = ("reference_transformer", "gpt")
 _REGISTRY: dict[str, Factory] = dict.fromkeys(REFERENCE_NAMES, Transformer)
+# What a run does by itself; a wrapper hides which arguments forward takes.
+_WRAPPERS = {
+    "OptimizedModule": "compiles the whole step with compile.enabled",
+    "DataParallel": "runs one process per device",
+    "DistributedDataParallel": "runs one process per device",
+}
 # What the data and the trainer read from the model section, whatever the model.
 _FOR_ALL = {"vocab_size", "max_seq_len", "gradient_checkpointing"}
 
@@ -130,6 +136,11 @@ def _build(name: str, kwargs: Mapping[str, Any], where: str) -> nn.Module:
         raise ModelError(
             f"model.name: {name!r} made {type(module).__name__}, expected a"
             " torch.nn.Module"
+        )
+    if (kind := type(module).__name__) in _WRAPPERS:
+        raise ModelError(
+            f"model.name: {name!r} made a {kind}, expected the module inside it; this"
+            f" program {_WRAPPERS[kind]}"
         )
     return module
 
