@@ -194,6 +194,14 @@ def test_a_checkpoint_of_another_run_is_a_branch(make: Make) -> None:
         assert torch.equal(value, weights(branch, 6)[name]), name
 
 
+@pytest.mark.parametrize("below", ["", "checkpoints"])
+def test_a_folder_of_checkpoints_is_not_one(make: Make, below: str) -> None:
+    """The message says what is expected, not which file is missing."""
+    first = train(make())
+    with pytest.raises(ConfigError, match="is no checkpoint folder; expected auto"):
+        train(make(run__name="branch"), resume=str(first.run_directory / below))
+
+
 def test_a_run_that_overflows_every_step_stops_with_a_message(make: Make) -> None:
     """It names the step and what to do; the last good weights are kept."""
     config = make(

@@ -26,7 +26,7 @@ from speedtronic.shell.loop import Counters, Loop, Tools
 from speedtronic.shell.metrics import MetricLog, resume_log, start_log
 from speedtronic.shell.paths import run_folder, token_folder
 from speedtronic.shell.progress import ProgressBar
-from speedtronic.shell.rundir import Mode, RunDirectory
+from speedtronic.shell.rundir import RECORD, Mode, RunDirectory
 from speedtronic.shell.session import Session, build_session
 from speedtronic.shell.summary import (
     RunSummary,
@@ -122,13 +122,14 @@ def _how(
     if wanted is True or wanted in ("auto", "true"):
         return None, "auto"
     chosen = Path(str(wanted))
-    if not chosen.is_dir():
+    inside = [entry for entry in chosen.glob("step-*") if entry.is_dir()]
+    if not chosen.is_dir() or inside or (chosen / RECORD).exists():
         raise ConfigError(
             f"checkpoint.resume: {str(chosen)!r} is no checkpoint folder; expected"
             " auto, or a folder named step-N"
         )
-    inside = run_folder(config).resolve() in chosen.resolve().parents
-    return chosen, "resume" if inside else "new"
+    own = run_folder(config).resolve() in chosen.resolve().parents
+    return chosen, "resume" if own else "new"
 
 
 def _already_done(run: RunDirectory, step: int) -> TrainResult:
