@@ -175,6 +175,19 @@ def test_another_architecture_is_refused_by_name(make: Make) -> None:
         train(make(model__d_model=16, run__max_steps=9), resume="auto")
 
 
+@pytest.mark.parametrize("modes", [("fp16", "fp32"), ("bf16", "fp16")])
+def test_a_loss_scale_that_is_there_or_not_is_told(
+    make: Make, modes: tuple[str, str]
+) -> None:
+    """Set back, the run goes on."""
+    before, after = modes
+    train(make(run__max_steps=2, precision=before))
+    with pytest.raises(RunError, match="set it back"):
+        train(make(precision=after), resume="auto")
+
+    assert 6 == train(make(precision=before), resume="auto").steps
+
+
 def test_changed_data_is_refused(make: Make, tmp_path: Path) -> None:
     """The text under a run must be the one it began with."""
     train(make())

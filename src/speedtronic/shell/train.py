@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from speedtronic.errors import CheckpointError, ConfigError, ModelError
+from speedtronic.errors import CheckpointError, ConfigError, ModelError, RunError
 from speedtronic.pure.config import Config
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell import generators
@@ -261,7 +261,16 @@ def _resume(
     """Find and load what to go on from, and set the data to where it was."""
     if not run.resumed and chosen is None:
         return None
-    found = resume_checkpoint(run.checkpoints, session.initial, run.run_id, chosen)
+    try:
+        found = resume_checkpoint(run.checkpoints, session.initial, run.run_id, chosen)
+    except CheckpointError as error:
+        if "scale.good_steps" not in str(error):
+            raise
+        raise RunError(
+            f"precision.mode: {session.arithmetic.name} cannot go on from this"
+            " checkpoint: fp16 has a loss scale, the others have none; set it back to"
+            " what the run was trained with"
+        ) from error
     if found is None:
         logger.info("%s holds no checkpoint yet, the run starts anew", run.path)
         return None

@@ -45,6 +45,28 @@ def test_a_quiet_run_says_nothing_else(capsys: pytest.CaptureFixture[str]) -> No
     assert "" == shown.err
 
 
+TALKATIVE = """
+class Hook:
+    def on_start(self, info): print("hello")
+    def on_record(self, record): ...
+    def on_end(self, summary, error): ...
+    def close(self): ...
+"""
+
+
+def test_what_a_hook_prints_is_not_mixed_into_the_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The JSON object is alone on stdout."""
+    Path("talkative.py").write_text(TALKATIVE)
+    hook = "logging.hooks=['talkative:Hook']"
+    assert 0 == main(["train", "--config", "c.yaml", "--json", "--set", hook])
+    shown = capsys.readouterr()
+
+    assert json.loads(shown.out)["ok"]
+    assert "hello" in shown.err
+
+
 def test_a_run_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     """One object, with the numbers of the last line."""
     assert 0 == main(["train", "--config", "c.yaml", "--json"])

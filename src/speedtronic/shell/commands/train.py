@@ -59,6 +59,8 @@ def run(options: Options) -> int:
     Raises:
         SpeedtronicError: as `speedtronic.shell.train.train`.
     """
+    import sys
+    from contextlib import nullcontext, redirect_stdout
     from pathlib import Path
 
     from speedtronic.errors import ConfigError
@@ -74,7 +76,9 @@ def run(options: Options) -> int:
 
     told = config.logging
     level = "WARNING" if options.quiet and told.level in _CHATTY else told.level
-    with logging_to(level, None if told.file is None else Path(told.file)):
+    # The one JSON object must be alone on stdout, whatever a model or a hook prints.
+    aside = redirect_stdout(sys.stderr) if options.json else nullcontext()
+    with aside, logging_to(level, None if told.file is None else Path(told.file)):
         result = train(
             config,
             resume=options.resume,
