@@ -4,19 +4,25 @@ VENV := .venv
 # Tests are many and small: one process a core, one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --dist loadfile
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 
 .PHONY: quickstart test lint types unit properties docs soak bench clean
 
-quickstart: $(READY)
+quickstart: $(RUNS)
 	$(BIN)/speedtronic train --config configs/quickstart.yaml --overwrite
 	$(BIN)/speedtronic generate runs/quickstart --prompt "The " --max-tokens 200
 
 test: lint types unit docs
 
-$(READY): pyproject.toml constraints.txt
+$(RUNS): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e .
+	touch $(RUNS)
+
+$(READY): $(RUNS)
+	$(INSTALL) -e '.[dev]'
 	touch $(READY)
 
 lint: $(READY)
