@@ -6,7 +6,7 @@ import os
 import pty
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 import pytest
@@ -32,8 +32,11 @@ def terminal() -> Iterator[tuple[TextIO, list[str]]]:
     written: list[str] = []
     with open(slave, "w") as stream:
         yield stream, written
-        stream.flush()
-        written.append(os.read(master, 1 << 16).decode())
+    text = b""
+    with suppress(OSError):  # the terminal's way of saying that all is read
+        while piece := os.read(master, 1 << 16):
+            text += piece
+    written.append(text.decode())
     os.close(master)
 
 
