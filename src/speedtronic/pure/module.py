@@ -287,7 +287,7 @@ def _culprit(module: nn.Module, memo: dict[int, Any]) -> str:
             try:
                 if name != "_modules":
                     copy.deepcopy(value, dict(memo))
-            except Exception:
+            except Exception:  # the user's object may refuse in any way
                 return repr(f"{path}.{name}" if path else name)
     return type(module).__name__
 
