@@ -19,7 +19,7 @@ ALL_DTYPES = sorted(blobs._DTYPES.values(), key=str)
 
 
 def bits(tensor: Tensor) -> bytes:
-    return bytes(blobs._bytes_of(tensor))
+    return bytes(blobs.bytes_of(tensor))
 
 
 def same(one: Tensor, other: Tensor) -> bool:

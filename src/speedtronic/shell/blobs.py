@@ -103,7 +103,7 @@ def write(
     with create(path) as file:
         file.write(_encode_header(entries, told))
         for entry in entries:
-            data = _bytes_of(kept[entry.name])
+            data = bytes_of(kept[entry.name])
             for start in range(0, entry.size, _CHUNK):
                 file.write(data[start : start + _CHUNK], steady=True)
     return file.digest()
@@ -125,6 +125,31 @@ def read(path: Path, digest: Digest | None = None) -> dict[str, Tensor]:
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     return found
+
+
+def metadata(path: Path) -> dict[str, str]:
+    """The metadata of a file; its tensors are not read.
+
+    Raises:
+        Damaged: the file is missing or not of this format.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            size = path.stat().st_size
+            return _read_header(_Hashing(file), size)[1]
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror}") from error
+    except _MALFORMED as error:
+        raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
+
+
+def order(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The names in the order in which a file holds them.
+
+    >>> order({"b": torch.ones(1), "a": torch.ones(1), "n": torch.ones(1).long()})
+    ['n', 'a', 'b']
+    """
+    return sorted(tensors, key=lambda name: (_RANK[tensors[name].dtype], name))
 
 
 class _Hashing:
@@ -158,21 +183,25 @@ def _read(
     if digest is not None and digest.size != size:
         digest.expect(path, Digest("", size))
     try:
-        length = struct.unpack("<Q", source.take(8))[0] if size >= 8 else size
-        if not 2 <= length <= min(size - 8, _MAX_HEADER):
-            raise ValueError("its header has an impossible length")
-        entries, metadata = _decode_header(source.take(length), size - 8 - length)
+        entries, told = _read_header(source, size)
         found = {}
         for entry in entries:
             found[entry.name] = torch.empty(entry.shape, dtype=entry.dtype)
-            source.into(_bytes_of(found[entry.name]))
-        for alias, name in _tied(metadata).items():
+            source.into(bytes_of(found[entry.name]))
+        for alias, name in _tied(told).items():
             found[alias] = found[name]
     except _MALFORMED as error:
         raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
     if digest is not None:
         digest.expect(path, source.digest())
     return found
+
+
+def _read_header(source: _Hashing, size: int) -> tuple[list[Entry], dict[str, str]]:
+    length = struct.unpack("<Q", source.take(8))[0] if size >= 8 else size
+    if not 2 <= length <= min(size - 8, _MAX_HEADER):
+        raise ValueError("its header has an impossible length")
+    return _decode_header(source.take(length), size - 8 - length)
 
 
 def _check_storable(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -204,7 +233,7 @@ def _without_ties(
 def _place(tensors: Mapping[str, Tensor]) -> list[Entry]:
     entries = []
     start = 0
-    for name in sorted(tensors, key=lambda n: (_RANK[tensors[n].dtype], n)):
+    for name in order(tensors):
         tensor = tensors[name]
         entries.append(Entry(name, tensor.dtype, tuple(tensor.shape), start))
         start += entries[-1].size
@@ -253,8 +282,8 @@ def _tied(metadata: Mapping[str, str]) -> dict[str, str]:
     return tied
 
 
-def _bytes_of(tensor: Tensor) -> memoryview:
-    """The elements in row-major order; a view where that is possible."""
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The elements in row-major order, as a file holds them; a view if possible."""
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     flat = plain.reshape(-1)
     if flat.stride(0) != 1:  # one element cut from a row counts as contiguous

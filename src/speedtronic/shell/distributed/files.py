@@ -1,0 +1,151 @@
+"""The files of a run on a lane: the global model, its momentum, and deltas.
+
+All are safetensors. The global model may go under the names of another library, such
+as Llama's; its metadata then says which tensor is which, so that a reader needs no
+table of ours. The bytes of a file depend on nothing but its content, so whoever
+repeats a round can compare sums.
+
+Absent on purpose: what is read from a delta (see `speedtronic.shell.delta_file`), and
+every decision.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+import torch
+from torch import Tensor
+
+from speedtronic.errors import Damaged
+from speedtronic.pure.delta import Delta, Weights, named, non_finite
+from speedtronic.pure.outer import OuterState
+from speedtronic.pure.round import header as headers
+from speedtronic.pure.round import names
+from speedtronic.pure.round.header import Header
+from speedtronic.pure.round.manifest import File
+from speedtronic.shell import blobs
+from speedtronic.shell.delta_file import DeltaFile
+
+HEADER = "header"  # metadata of a delta's file: the header's text
+PLACES = "places"  # metadata of the global model: tensor name to params.* or buffers.*
+
+
+@attrs.frozen(kw_only=True)
+class Payload:
+    """What a delta's tensors are as bytes."""
+
+    sha256: str
+    bytes: int
+    finite: bool
+
+
+def payload_of(delta: Delta) -> Payload:
+    """The sum that a header announces, over the tensors in the file's order.
+
+    >>> payload_of(Delta(params={"w": torch.ones(2)}, buffers={})).bytes
+    8
+    """
+    tensors = _untied(named(delta))
+    digest = hashlib.sha256()
+    size = 0
+    for name in blobs.order(tensors):
+        data = blobs.bytes_of(tensors[name])
+        digest.update(data)
+        size += len(data)
+    return Payload(sha256=digest.hexdigest(), bytes=size, finite=not non_finite(delta))
+
+
+def write_delta(path: Path, delta: Delta, header: Header) -> None:
+    """Write a delta with its header as one new file.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    text = headers.encode(header).decode()
+    blobs.write(path, _untied(named(delta)), {HEADER: text})
+
+
+def read_header(file: DeltaFile) -> Header:
+    """The header of an open delta.
+
+    Raises:
+        Corrupt: there is none, or it is not exactly a header.
+    """
+    return headers.parse(file.metadata.get(HEADER, "").encode())
+
+
+def write_global(
+    folder: Path, state: OuterState, renamed: Mapping[str, str]
+) -> tuple[File, File]:
+    """Write weights and momentum into ``folder``; return their manifest entries.
+
+    Args:
+        folder: must not hold files of these names.
+        state: of the round.
+        renamed: the name in the file for each tensor that has another one there.
+
+    Raises:
+        StorageError: a file cannot be written.
+        ValueError: a parameter and a buffer share a name.
+    """
+    tensors: dict[str, Tensor] = {}
+    places: dict[str, str] = {}
+    for part in ("params", "buffers"):
+        for name, x in sorted(getattr(state.weights, part).items()):
+            stored = renamed.get(name, name)
+            if stored in tensors:
+                raise ValueError(f"the model has two tensors of the name {stored!r}")
+            tensors[stored], places[stored] = x, f"{part}.{name}"
+    metadata = {PLACES: json.dumps(places, sort_keys=True)}
+    weights = blobs.write(folder / names.WEIGHTS, _untied(tensors), metadata)
+    momentum = blobs.write(folder / names.MOMENTUM, _untied(state.momentum))
+    return (
+        File(names.WEIGHTS, weights.sha256, weights.size),
+        File(names.MOMENTUM, momentum.sha256, momentum.size),
+    )
+
+
+def read_weights(path: Path) -> Weights:
+    """The global model of a file that `write_global` wrote.
+
+    Raises:
+        Damaged: it cannot be read, or does not say which tensor is which.
+    """
+    tensors = blobs.read(path)
+    parts: dict[str, dict[str, Tensor]] = {"params": {}, "buffers": {}}
+    try:
+        places = json.loads(blobs.metadata(path)[PLACES])
+        for stored, place in places.items():
+            part, _, name = place.partition(".")
+            parts[part][name] = tensors.pop(stored)
+    except (KeyError, ValueError, AttributeError) as error:
+        raise Damaged(f"{path} does not say which tensor is which: {error}") from None
+    if tensors:
+        raise Damaged(f"{path} holds tensors without a place: {', '.join(tensors)}")
+    return Weights(params=parts["params"], buffers=parts["buffers"])
+
+
+def read_global(weights: Path, momentum: Path, round: int) -> OuterState:
+    """The state that a published round left.
+
+    Raises:
+        Damaged: a file cannot be read or is not of this form.
+    """
+    return OuterState(
+        weights=read_weights(weights),
+        momentum=blobs.read(momentum),
+        round=torch.tensor(round),
+    )
+
+
+def _untied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Every tensor with a storage of its own, so that a file holds each of them."""
+    seen: set[object] = set()
+    found = {}
+    for name, x in tensors.items():
+        key = blobs.storage_of(x)
+        found[name] = x.clone() if key in seen else x
+        seen.add(key)
+    return found
