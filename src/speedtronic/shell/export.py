@@ -15,12 +15,12 @@ from torch import Tensor
 
 from speedtronic.errors import RunError
 from speedtronic.pure.config import Config
+from speedtronic.pure.config.model import REFERENCE_MODELS
 from speedtronic.pure.rename import llama_config, to_llama
 from speedtronic.shell import blobs
 from speedtronic.shell.atomic import create, new_folder
 from speedtronic.shell.checkpoint import load_model
 from speedtronic.shell.data.tokenizers import ByteTokenizer, Tokenizer, build_tokenizer
-from speedtronic.shell.models import REFERENCE_NAMES
 from speedtronic.shell.saved import find_saved
 
 MARK = "<|endoftext|>"  # the text of a byte tokenizer's mark
@@ -67,7 +67,7 @@ def export(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not an empty folder; export to another one")
-    reference = config.model.name in REFERENCE_NAMES
+    reference = config.model.name in REFERENCE_MODELS
     mark = tokenizer.end_of_document
     told = []
     if reference:

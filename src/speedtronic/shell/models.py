@@ -15,6 +15,7 @@ from torch import nn
 
 from speedtronic.errors import ConfigError, ModelError, SpeedtronicError
 from speedtronic.pure.config import Config, Model
+from speedtronic.pure.config.model import REFERENCE_MODELS
 from speedtronic.pure.transformer import Transformer
 from speedtronic.shell.device import seeded
 from speedtronic.shell.factory import failure, nearest, resolve
@@ -22,8 +23,7 @@ from speedtronic.shell.factory import failure, nearest, resolve
 Factory = Callable[..., nn.Module]
 F = TypeVar("F", bound=Factory)
 
-REFERENCE_NAMES = ("reference_transformer", "gpt")
-_REGISTRY: dict[str, Factory] = dict.fromkeys(REFERENCE_NAMES, Transformer)
+_REGISTRY: dict[str, Factory] = dict.fromkeys(REFERENCE_MODELS, Transformer)
 # What a run does by itself; a wrapper hides which arguments forward takes.
 _WRAPPERS = {
     "OptimizedModule": "compiles the whole step with compile.enabled",
@@ -102,7 +102,7 @@ def model_from_config(config: Config) -> nn.Module:
     """
     model = config.model
     with seeded(config.run.seed, torch.device("cpu")):
-        if model.name not in REFERENCE_NAMES:
+        if model.name not in REFERENCE_MODELS:
             _refuse_idle_fields(model)
             return _build(model.name, model.kwargs, "model.kwargs: ")
         if model.kwargs:

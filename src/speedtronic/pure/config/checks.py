@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from speedtronic.pure.config import Config, Data, Distributed, Model, Source
 from speedtronic.pure.config.fields import FIELDS, value_at
+from speedtronic.pure.config.model import REFERENCE_MODELS
 
-REFERENCE_MODELS = ("reference_transformer", "gpt")
 ONLY_REFERENCE = (
     "n_layer",
     "n_head",

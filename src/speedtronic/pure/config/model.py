@@ -6,6 +6,8 @@ import attrs
 
 from speedtronic.pure.config.base import below_one, field, positive
 
+REFERENCE_MODELS = ("reference_transformer", "gpt")  # two names for one model
+
 
 @attrs.frozen(kw_only=True)
 class Model:
