@@ -15,6 +15,7 @@ from speedtronic.pure.optim import (
     partition,
     scale_by_adam,
     scale_by_muon,
+    scale_by_row_moments,
     sgd,
 )
 from speedtronic.pure.schedule import constant, cosine, product, warmup
@@ -47,6 +48,18 @@ OPTIMIZERS: dict[str, Optimizer] = {
                 0.1,
             ),
             "adamw": adamw(RATE),
+        },
+        LABELS,
+    ),
+    "normuon, cautious decay, and adamw": partition(
+        {
+            "muon": descend(
+                chain(scale_by_muon(), scale_by_row_moments()),
+                RATE,
+                0.1,
+                cautious_decay=True,
+            ),
+            "adamw": descend(scale_by_adam(), RATE, 0.1, cautious_decay=True),
         },
         LABELS,
     ),

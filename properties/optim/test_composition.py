@@ -8,6 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from properties.optim.strategies import (
     OPTIMIZERS,
+    RATE,
     SHAPES,
     Params,
     names,
@@ -17,15 +18,19 @@ from properties.optim.strategies import (
 )
 from torch import Tensor
 
+from speedtronic.pure.config.optimizer import Optimizer as Section
 from speedtronic.pure.optim import (
+    ROLES,
     Clock,
     Optimizer,
     OptState,
     adamw,
+    add_decayed_weights,
     apply_updates,
     cautious,
     chain,
     guarded_step,
+    optimizer_from_config,
     partition,
     scale_by_adam,
     scale_by_muon,
@@ -220,7 +225,7 @@ def test_caution_changes_nothing_where_signs_agree(seed: int) -> None:
 
 
 @given(seeds)
-def test_caution_never_steps_against_the_gradient(seed: int) -> None:
+def test_caution_never_directionsagainst_the_gradient(seed: int) -> None:
     """Every entry is the base's or zero, and is uphill or zero."""
     shapes = {name: shape for name, shape in SHAPES.items() if len(shape) == 2}
     params, grads = normal(seed, shapes), normal(seed + 1, shapes)
@@ -232,6 +237,41 @@ def test_caution_never_steps_against_the_gradient(seed: int) -> None:
         kept = actual[name] != 0
         assert torch.equal(expected[name][kept], actual[name][kept])
         assert bool((actual[name] * grads[name] >= 0).all())
+
+
+@given(seeds, st.floats(0.0, 0.5))
+def test_cautious_decay_is_decay_or_nothing(seed: int, rate: float) -> None:
+    """Per entry; and where step and weight agree in sign it is the whole decay."""
+    params, directions = normal(seed, SHAPES), normal(seed + 1, SHAPES)
+    clock = Clock(step=torch.tensor(0))
+    plain, careful = (add_decayed_weights(rate, cautious=c) for c in (False, True))
+
+    everything, _ = plain.update(directions, (), params, clock)
+    actual, _ = careful.update(directions, (), params, clock)
+    for name, step in directions.items():
+        agree = step * params[name] >= 0
+        expected = torch.where(agree, everything[name], step)
+        assert torch.equal(expected, actual[name])
+
+
+@given(seeds, shapes(), st.data())
+def test_every_role_has_one_optimizer(
+    seed: int, shapes: dict[str, tuple[int, ...]], data: st.DataObject
+) -> None:
+    """Whatever roles say: Muon gets matrices only, and nothing twice or never."""
+    params = normal(seed, shapes)
+    roles = {name: data.draw(st.sampled_from(ROLES)) for name in shapes}
+    optimizer = optimizer_from_config(
+        Section(name="muon", normuon=True), RATE, params, roles
+    )
+    state = optimizer.init(params)
+
+    (muon, rows), *_ = state["muon"]
+    adam, *_ = state["adamw"]
+    assert sorted(shapes) == sorted([*muon.momentum, *adam.mean])
+    assert muon.momentum.keys() == rows.square.keys()
+    assert all(roles[name] == "hidden" for name in muon.momentum)
+    assert all(len(shapes[name]) == 2 for name in muon.momentum)
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,11 @@ def test_the_defaults_contradict_nothing() -> None:
             "expected optimizer.name muon",
         ),
         (
+            Config(optimizer=Optimizer(normuon=True)),
+            "optimizer.normuon",
+            "expected optimizer.name muon",
+        ),
+        (
             Config(
                 evaluation=Evaluation(every_steps=5), data=Data(validation_fraction=0)
             ),

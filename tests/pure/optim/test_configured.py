@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from speedtronic.errors import ConfigError
 from speedtronic.pure.config.optimizer import Optimizer as Section
 from speedtronic.pure.optim.adamw import adamw
-from speedtronic.pure.optim.base import Clock, Optimizer
+from speedtronic.pure.optim.base import Clock, Optimizer, chain
 from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
-from speedtronic.pure.optim.muon import muon
+from speedtronic.pure.optim.muon import muon, scale_by_muon
+from speedtronic.pure.optim.normuon import scale_by_row_moments
 from speedtronic.pure.optim.scale import descend, scale_by_adam
 from speedtronic.pure.roles import roles_of
 
@@ -79,6 +80,26 @@ def test_cautious_masks_the_direction_of_both() -> None:
 
     adam = cautious(scale_by_adam((0.9, 0.95), 1e-8))
     same(descend(adam, rate, 0.1), made, ["wte.weight", "up.bias"])
+    assert made.fused is None
+
+
+def test_normuon_is_one_more_link() -> None:
+    """After Muon's; what AdamW has is as before."""
+    made = configured(name="muon", normuon=True, normuon_beta2=0.9)
+
+    direction = chain(scale_by_muon(), scale_by_row_moments(0.9))
+    same(descend(direction, rate, 0.1), made, ["up.weight"])
+    same(adamw(rate, (0.9, 0.95), 1e-8, 0.1), made, ["wte.weight", "up.bias"])
+
+
+def test_decay_may_be_cautious() -> None:
+    """For both optimizers; there is no kernel for it."""
+    made = configured(name="muon", cautious_decay=True)
+
+    adam = scale_by_adam((0.9, 0.95), 1e-8)
+    careful = descend(adam, rate, 0.1, cautious_decay=True)
+    same(careful, made, ["wte.weight", "up.bias"])
+    same(descend(scale_by_muon(), rate, 0.1, cautious_decay=True), made, ["up.weight"])
     assert made.fused is None
 
 

@@ -128,6 +128,20 @@ def test_a_mask_says_what_decays() -> None:
     torch.testing.assert_close(GRADS["b"] + 0.1 * PARAMS["b"], updates["b"])
 
 
+@pytest.mark.parametrize("follows", [True, False])
+def test_cautious_decay_never_works_against_the_step(follows: bool) -> None:
+    """Weights decay that the step moves towards zero, and those it does not move."""
+    w = {"w": torch.tensor([[2.0, -2.0, 2.0, -2.0, 2.0, 1e-30]])}
+    towards = {"w": torch.tensor([[1.0, -1.0, -1.0, 1.0, 0.0, 1e-30]])}
+    step = descend(scale(1.0), 0.5, 0.1, decay_everything, follows, cautious_decay=True)
+    updates, _ = step.update(towards, step.init(w), w, CLOCK)
+
+    decayed = torch.tensor([[1.0, 1.0, 0.0, 0.0, 1.0, 1.0]])
+    rate = 0.05 if follows else 0.1
+    expected = -0.5 * towards["w"] - rate * decayed * w["w"]
+    torch.testing.assert_close(expected, updates["w"], rtol=1e-6, atol=0.0)
+
+
 @pytest.mark.parametrize(
     "make, arguments",
     [

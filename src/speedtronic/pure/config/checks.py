@@ -184,11 +184,12 @@ def _steps(c: Config, d: Data) -> Iterator[str]:
             f"scheduler.warmup_steps: expected at most scheduler.max_steps "
             f"{s.max_steps}, found {s.warmup_steps}"
         )
-    if c.optimizer.muon_plus and c.optimizer.name != "muon":
-        yield (
-            f"optimizer.muon_plus: expected optimizer.name muon, "
-            f"found {c.optimizer.name!r}"
-        )
+    for name in ("muon_plus", "normuon"):
+        if value_at(c, f"optimizer.{name}") and c.optimizer.name != "muon":
+            yield (
+                f"optimizer.{name}: expected optimizer.name muon, "
+                f"found {c.optimizer.name!r}"
+            )
     held_out = d.validation_fraction > 0 or d.validation_path is not None
     if c.evaluation.every_steps is not None and not held_out:
         yield (

@@ -58,6 +58,9 @@ class Optimizer:
     )
     muon_plus: bool = field(False, "normalise Muon's update by rows and columns")
     cautious: bool = field(False, "keep update entries that agree with the gradient")
+    cautious_decay: bool = field(
+        False, "decay only weights that the update moves towards zero, too"
+    )
     adamw_lr: float | None = field(
         None,
         "peak learning rate of what Muon leaves to AdamW (default: lr)",
@@ -75,6 +78,12 @@ class Optimizer:
         "original",
         "original or match_rms_adamw: how the update follows a matrix's shape",
         check=one_of("original", "match_rms_adamw"),
+    )
+    normuon: bool = field(
+        False, "NorMuon: one size over time for the rows of Muon's update"
+    )
+    normuon_beta2: float = field(
+        0.95, "decay of the running sizes of rows", check=below_one
     )
 
 

@@ -17,6 +17,7 @@ from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
 from speedtronic.pure.optim.decay import decay_everything, decay_mask, decay_report
 from speedtronic.pure.optim.muon import muon, muon_labels, scale_by_muon
+from speedtronic.pure.optim.normuon import scale_by_row_moments
 from speedtronic.pure.optim.partition import partition
 from speedtronic.pure.optim.roles import (
     ROLES,
@@ -67,6 +68,7 @@ __all__ = [
     "scale_by_adam",
     "scale_by_learning_rate",
     "scale_by_muon",
+    "scale_by_row_moments",
     "sgd",
     "stateless",
     "trace",

@@ -10,10 +10,11 @@ import torch
 
 from speedtronic.pure.config import optimizer as config
 from speedtronic.pure.optim.adamw import adamw
-from speedtronic.pure.optim.base import Hyperparameter, Optimizer, Schedule
+from speedtronic.pure.optim.base import Hyperparameter, Optimizer, Schedule, chain
 from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.decay import DecayMask, decay_mask
 from speedtronic.pure.optim.muon import muon_labels, scale_by_muon
+from speedtronic.pure.optim.normuon import scale_by_row_moments
 from speedtronic.pure.optim.partition import partition
 from speedtronic.pure.optim.roles import Role, check_patterns, override_roles
 from speedtronic.pure.optim.scale import descend, scale_by_adam
@@ -67,6 +68,8 @@ def optimizer_from_config(
         plus_eps=section.muon_norm_eps,
         iteration_dtype=iteration_dtype,
     )
+    if section.normuon:
+        direction = chain(direction, scale_by_row_moments(section.normuon_beta2))
     hidden = _descend(section, direction, learning_rate, section.lr, mask)
     labels = muon_labels(params, roles)
     return partition({"muon": hidden, "adamw": others}, labels)
@@ -107,7 +110,7 @@ def _adamw(
     peak: float,
     mask: DecayMask,
 ) -> Optimizer:
-    if section.cautious:
+    if section.cautious or section.cautious_decay:
         direction = scale_by_adam(section.betas, section.eps)
         return _descend(section, direction, learning_rate, peak, mask)
     return adamw(
@@ -133,6 +136,7 @@ def _descend(
         _weight_decay(section, peak),
         mask,
         section.weight_decay_follows_schedule,
+        section.cautious_decay,
     )
 
 

@@ -149,19 +149,38 @@ def trace(momentum: Hyperparameter, nesterov: bool = False) -> Optimizer:
 
 
 def add_decayed_weights(
-    weight_decay: Hyperparameter, mask: DecayMask = decay_mask
+    weight_decay: Hyperparameter,
+    mask: DecayMask = decay_mask,
+    cautious: bool = False,
 ) -> Optimizer:
     """Add ``weight_decay * parameter`` to the updates of the parameters that decay.
 
-    >>> w, clock = {"w": torch.ones(1, 1)}, Clock(step=torch.tensor(0))
-    >>> add_decayed_weights(0.1).update({"w": torch.zeros(1, 1)}, (), w, clock)[0]
-    {'w': tensor([[0.1000]])}
+    Args:
+        weight_decay: what the parameters are multiplied by.
+        mask: which parameters decay.
+        cautious: only where the step moves the weight towards zero already, or not at
+            all (cautious weight decay, arXiv:2510.12402): no decay works against it.
+
+    >>> w, clock = {"w": torch.ones(1, 2)}, Clock(step=torch.tensor(0))
+    >>> step = {"w": torch.tensor([[1.0, -1.0]])}
+    >>> add_decayed_weights(0.1).update(step, (), w, clock)[0]
+    {'w': tensor([[ 1.1000, -0.9000]])}
+    >>> add_decayed_weights(0.1, cautious=True).update(step, (), w, clock)[0]
+    {'w': tensor([[ 1.1000, -1.0000]])}
     """
     check_range("weight_decay", weight_decay)
 
     def transform(grads: Params, params: Params, clock: Clock) -> Params:
         rate, decayed = value_at(weight_decay, clock), mask(params)
-        return {n: g + rate * params[n] if decayed[n] else g for n, g in grads.items()}
+
+        def decay(update: Tensor, parameter: Tensor) -> Tensor:
+            more = update + rate * parameter
+            if not cautious:
+                return more
+            # Products of signs cannot underflow, products of values can.
+            return torch.where(update.sign() * parameter.sign() >= 0, more, update)
+
+        return {n: decay(g, params[n]) if decayed[n] else g for n, g in grads.items()}
 
     return stateless(transform)
 
@@ -200,19 +219,20 @@ def descend(
     weight_decay: Hyperparameter = 0.0,
     mask: DecayMask = decay_mask,
     weight_decay_follows_schedule: bool = True,
+    cautious_decay: bool = False,
 ) -> Optimizer:
     """Follow a direction downhill, with decoupled weight decay (arXiv:1711.05101).
 
     The decay per step is ``learning_rate * weight_decay``, as in torch.optim; with
     ``weight_decay_follows_schedule=False`` it is ``weight_decay`` alone, whatever the
-    learning rate does.
+    learning rate does. For ``cautious_decay`` see `add_decayed_weights`.
 
     >>> w, clock = {"w": torch.ones(1, 1)}, Clock(step=torch.tensor(0))
     >>> step = descend(scale(1.0), learning_rate=0.1, weight_decay=0.5)
     >>> step.update({"w": torch.ones(1, 1)}, step.init(w), w, clock)[0]
     {'w': tensor([[-0.1500]])}
     """
-    decay = add_decayed_weights(weight_decay, mask)
+    decay = add_decayed_weights(weight_decay, mask, cautious_decay)
     if weight_decay_follows_schedule:
         return chain(direction, decay, scale_by_learning_rate(learning_rate))
     check_range("learning_rate", learning_rate)
