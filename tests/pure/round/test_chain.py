@@ -23,7 +23,13 @@ from tests.pure.round.values import (
 )
 
 from speedtronic.pure.round.admit import Decisions, admit
-from speedtronic.pure.round.chain import breaks, differs, round_breaks, taken_over
+from speedtronic.pure.round.chain import (
+    breaks,
+    differs,
+    released,
+    round_breaks,
+    taken_over,
+)
 from speedtronic.pure.round.manifest import Manifest
 
 NEW_LIFE = "99" * 8
@@ -31,6 +37,10 @@ NEW_LIFE = "99" * 8
 
 def taken(manifest: Manifest) -> Manifest:
     return taken_over(manifest, "heir", NEW_LIFE, f"{NEW_LIFE}-0")
+
+
+def given_up(manifest: Manifest) -> Manifest:
+    return released(manifest, f"{NEW_LIFE}-7")
 
 
 def refused(manifest: Manifest) -> Manifest:
@@ -42,7 +52,7 @@ def one_round(manifest: Manifest) -> Manifest:
     return accept(manifest, header(manifest))
 
 
-@pytest.mark.parametrize("step", [renew, taken, refused, one_round])
+@pytest.mark.parametrize("step", [renew, taken, given_up, refused, one_round])
 def test_every_step_follows(step: Callable[[Manifest], Manifest]) -> None:
     """From any state, and none follows itself or a later one."""
     for old in (genesis(), rounds(genesis(), 7), refused(genesis())):
@@ -215,3 +225,11 @@ def test_nothing_is_decided_by_an_empty_decision() -> None:
     start = genesis()
     assert renew(start) == publish(start, Decisions())
     assert OTHER not in {r.stream for r in renew(start).ledger}
+
+
+@pytest.mark.parametrize("step", [renew, given_up, one_round])
+def test_a_lease_that_was_given_up_must_be_taken_first(step: Any) -> None:
+    """Its holder decides nothing any more."""
+    old = given_up(genesis())
+    assert "lease of epoch 0 after epoch 0" in breaks(old, step(old))
+    assert "" == breaks(old, taken(old))

@@ -272,18 +272,29 @@ def test_a_stop_counts_what_is_there() -> None:
     assert "Fold" in kinds(session.look(START, head.name))
     found = folded(session, START, head)
     session.tell(e.Published)
-    [*_, stopped] = session.look(found.manifest)
-    assert e.Stopped(delivered=True, text="stopped leading") == stopped
+    given_up = publish(session.look(found.manifest))
+    assert given_up.manifest.lease.released
+    session.tell(e.Published)
+    [*_, stopped] = session.look(given_up.manifest)
+    assert e.Stopped(delivered=True, text="gave the lead up") == stopped
 
 
-def test_a_stop_of_a_follower_is_immediate() -> None:
-    """At most the look that is under way comes first."""
+def test_a_stop_of_a_follower_takes_one_look() -> None:
+    """For the lease may have been given up, and nobody else be there."""
     session = leading()
     session.look(FOREIGN)
-    assert ["Stopped"] == kinds(session.tell(e.Stop, 60.0))
+    assert ["Look"] == kinds(session.tell(e.Stop, 60.0))
+    assert ["Stopped"] == kinds(session.look(FOREIGN))
     session = leading()
     assert [] == kinds(session.tell(e.Stop, 60.0))
     assert ["Remember", "Stopped"] == kinds(session.look(FOREIGN))
+
+
+def test_a_stop_begins_no_run() -> None:
+    """A node that is about to leave."""
+    session = leading(genesis=GENESIS)
+    session.tell(e.Stop, 60.0)
+    assert ["Stopped"] == kinds(session.look(None))
 
 
 def test_a_stop_ends_at_its_deadline() -> None:

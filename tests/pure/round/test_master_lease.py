@@ -12,6 +12,7 @@ from tests.pure.round.values import (
     renew,
 )
 
+from speedtronic.pure.round import chain
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round.master import leads
 
@@ -153,3 +154,37 @@ def test_lost_races_are_retried_at_once_and_not_for_ever() -> None:
         else:
             quick += 1
     assert 8 == quick
+
+
+RELEASED = chain.released(FOREIGN, f"{'99' * 8}-1")
+
+
+def test_a_lease_that_was_given_up_is_taken_at_once() -> None:
+    """Nobody has to wait until it expires."""
+    session = leading()
+    found = publish(session.look(RELEASED))
+    assert (LIFE, 1, False) == (
+        found.manifest.lease.life,
+        found.manifest.lease.epoch,
+        found.manifest.lease.released,
+    )
+
+
+def test_who_gave_the_lease_up_leads_no_more() -> None:
+    """It would have to take it again, one epoch later."""
+    session = leading()
+    given_up = chain.released(START, f"{LIFE}-9")
+    found = publish(session.look(given_up))
+    assert 1 == found.manifest.lease.epoch
+
+
+def test_who_stops_takes_a_free_lease_only_for_what_waits() -> None:
+    """The last node of a run decides what nobody else is there to decide."""
+    session = leading()
+    session.tell(e.Stop, 60.0)
+    head = header(RELEASED)
+    found = publish(session.look(RELEASED, head.name))
+    assert 1 == found.manifest.lease.epoch
+    session = leading()
+    session.tell(e.Stop, 60.0)
+    assert "Publish" not in kinds(session.look(RELEASED))

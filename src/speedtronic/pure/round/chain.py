@@ -88,6 +88,12 @@ def taken_over(old: Manifest, node: str, life: str, nonce: str) -> Manifest:
     return _next(old, nonce, lease=lease, refused=())
 
 
+def released(old: Manifest, nonce: str) -> Manifest:
+    """The holder gives the lease up; nothing else changes."""
+    lease = attrs.evolve(_again(old.lease), released=True)
+    return _next(old, nonce, lease=lease, refused=())
+
+
 def decided(
     old: Manifest,
     accepted: tuple[Register, ...],
@@ -236,9 +242,11 @@ def _lease_breaks(old: Manifest, new: Manifest) -> str:
     where = f"serial {new.serial}"
     before, after = old.lease, new.lease
     same_holder = (before.node, before.life) == (after.node, after.life)
-    if same_holder and after == _again(before):
+    if same_holder and after == _again(before) and not before.released:
         return ""
-    if after.epoch != before.epoch + 1 or after.renewals:
+    given_up = attrs.evolve(_again(before), released=True)
+    taken = after.epoch == before.epoch + 1 and not after.renewals
+    if not taken and (after != given_up or before.released):
         return f"{where}: lease of epoch {after.epoch} after epoch {before.epoch}"
     if new.round != old.round or new.refused or new.ledger != old.ledger:
         return f"{where}: decided by {after.node}, who did not hold the lease"

@@ -111,6 +111,7 @@ class Lease:
     life: str
     epoch: int  # one more with each take-over
     renewals: int
+    released: bool = False  # given up by its holder, free to take at once
 
 
 @attrs.frozen(kw_only=True)
@@ -299,6 +300,7 @@ def _lease(value: Any, where: str) -> Lease:
         "life": word_text,
         "epoch": plain.integer(),
         "renewals": plain.integer(),
+        "released": plain.one_of(True, False),
     }
     return Lease(**plain.record(value, where, readers))
 

@@ -51,6 +51,7 @@ from speedtronic.pure.round.publish import (
     begin,
     close_round,
     refuse_only,
+    release,
     renew,
     take_over,
 )
@@ -125,8 +126,8 @@ def _looked(state: Master, now_s: float, view: View) -> MasterStep:
     if manifest is None:
         # An empty lane, as it answered itself; an outage never looks like this. Who
         # has known a run begins no other: this may be another lane, or a mistake.
-        if state.run is not None or settings.genesis is None:
-            return state, effects
+        if state.run is not None or settings.genesis is None or state.stop_s:
+            return attrs.evolve(state, drained=True), effects
         state, more = begin(state, view, settings.genesis)
         return state, effects + more
     if told := _differs(state, manifest):
@@ -158,11 +159,17 @@ def _differs(state: Master, manifest: Manifest) -> str:
 
 
 def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> MasterStep:
-    """Somebody else leads; take over when nothing has changed for too long."""
-    settings = state.settings
+    """Somebody else leads, or nobody; take over when nothing changes for too long.
+
+    One who is about to stop takes only a lease that was given up, and only for deltas
+    that nobody else may be there to decide.
+    """
+    settings, released = state.settings, manifest.lease.released
     state = attrs.evolve(state, prepared=None, quorum_s=None)
+    if state.stop_s is not None and not (released and view.deltas):
+        return attrs.evolve(state, drained=True), ()
     patience_s = settings.ttl_s * (1 + JITTER * share(settings.life))
-    if state.stop_s is not None or now_s - state.changed_s < patience_s:
+    if not released and now_s - state.changed_s < patience_s:
         return state, ()
     return take_over(state, view, manifest)
 
@@ -192,8 +199,11 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
     if decisions.refused or overdue or len(decisions.garbage) >= SWEEP:
         state, more = refuse_only(state, view, manifest, decisions)
         return state, effects + more
-    drained = not state.inspecting and not decisions.accepted
-    return attrs.evolve(state, drained=drained), effects
+    waits = state.inspecting or decisions.accepted
+    if state.stop_s is not None and not waits:
+        state, more = release(state, view, manifest)
+        effects += more
+    return state, effects
 
 
 def _sorted_out(state: Master, decisions: Decisions) -> MasterStep:
@@ -269,10 +279,14 @@ def _failed(state: Master, event: Failed) -> MasterStep:
 def _stopped(state: Master, now_s: float) -> MasterStep:
     """End when nothing is left to decide; what others deliver later, others count."""
     idle = not (state.committing or state.looking or state.folding)
-    through = idle and (not leads(state) or state.drained)
+    through = idle and state.drained and not leads(state)
     if not through and state.stop_s is not None and now_s < state.stop_s:
         return state, ()
-    text = "stopped leading" if leads(state) else "did not lead"
+    lease = state.manifest.lease if state.manifest else None
+    mine = lease is not None and lease.life == state.settings.life
+    text = "gave the lead up" if mine else "did not lead"
+    if leads(state):
+        text = "still holds the lease; others can lead once it expires"
     done = Stopped(delivered=through, text=text)
     return attrs.evolve(state, ended="stopped"), (done,)
 
@@ -283,9 +297,11 @@ def _news(
     told: list[Effect] = [] if seen else [Remember(manifest.run)]
     if holds and not held:
         told.append(Tell("info", f"leads the run, epoch {manifest.lease.epoch}"))
-    if held and not holds:
+    if held and not holds and not manifest.lease.released:
         text = f"{manifest.lease.node} has taken over; stepping down"
         told.append(Tell("warning", text))
+    if manifest.lease.released and not (seen and seen.lease.released):
+        told.append(Tell("info", f"{manifest.lease.node} has given the lead up"))
     if seen and manifest.round != seen.round:
         text = f"round {manifest.round}: {len(manifest.accepted)} deltas count"
         told.append(Tell("info", text))

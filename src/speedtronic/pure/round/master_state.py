@@ -73,7 +73,7 @@ class Master:
     failures: int = 0  # looks in a row that failed
     lost_races: int = 0  # commits in a row that failed
     attempts: int = 0  # commits tried, for their nonces
-    drained: bool = False  # nothing is left to decide
+    drained: bool = False  # a look since the stop found nothing left to decide
     stop_s: float | None = None
     ended: Literal["", "stopped", "halted"] = ""
 
@@ -113,7 +113,8 @@ def leads(state: Master) -> bool:
     if manifest is None:
         return False
     lease = manifest.lease
-    return (lease.node, lease.life) == (settings.node, settings.life)
+    mine = (lease.node, lease.life) == (settings.node, settings.life)
+    return mine and not lease.released
 
 
 def nonce(state: Master) -> str:

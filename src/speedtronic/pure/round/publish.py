@@ -49,6 +49,15 @@ def take_over(state: Master, view: View, manifest: Manifest) -> MasterStep:
     return _commit(state, view, taken)
 
 
+def release(state: Master, view: View, manifest: Manifest) -> MasterStep:
+    """Give the lease up, so that nobody has to wait until it expires.
+
+    It is committed on the revision that was looked at. So whatever lay on the lane
+    before it was decided, and who comes after it finds the lease free.
+    """
+    return _commit(state, view, chain.released(manifest, nonce(state)))
+
+
 def renew(state: Master, view: View, manifest: Manifest) -> MasterStep:
     """Say that the holder is there; nothing is decided."""
     return _commit(state, view, chain.decided(manifest, (), (), nonce(state), None))
