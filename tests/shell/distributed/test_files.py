@@ -16,6 +16,7 @@ from speedtronic.shell.distributed.files import (
     payload_of,
     read_global,
     read_header,
+    read_renamed,
     read_weights,
     write_delta,
     write_global,
@@ -101,6 +102,12 @@ def test_the_same_state_gives_the_same_sums(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     once = write_global(tmp_path, written, {})
     assert once == write_global(tmp_path / "again", written, {})
+
+
+def test_the_file_says_how_it_was_renamed(tmp_path: Path) -> None:
+    """So that a reader can write the same file again."""
+    write_global(tmp_path, state(), {"w": "model.w"})
+    assert {"w": "model.w"} == read_renamed(tmp_path / "model.safetensors")
 
 
 def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:

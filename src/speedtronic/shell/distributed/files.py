@@ -26,6 +26,7 @@ from speedtronic.pure.round import names
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File
 from speedtronic.shell import blobs
+from speedtronic.shell.atomic import Digest
 from speedtronic.shell.delta_file import DeltaFile
 
 HEADER = "header"  # metadata of a delta's file: the header's text
@@ -90,21 +91,30 @@ def write_global(
         StorageError: a file cannot be written.
         ValueError: a parameter and a buffer share a name.
     """
-    tensors: dict[str, Tensor] = {}
-    places: dict[str, str] = {}
-    for part in ("params", "buffers"):
-        for name, x in sorted(getattr(state.weights, part).items()):
-            stored = renamed.get(name, name)
-            if stored in tensors:
-                raise ValueError(f"the model has two tensors of the name {stored!r}")
-            tensors[stored], places[stored] = x, f"{part}.{name}"
-    metadata = {PLACES: json.dumps(places, sort_keys=True)}
-    weights = blobs.write(folder / names.WEIGHTS, _untied(tensors), metadata)
+    weights = write_weights(folder / names.WEIGHTS, state.weights, renamed)
     momentum = blobs.write(folder / names.MOMENTUM, _untied(state.momentum))
     return (
         File(names.WEIGHTS, weights.sha256, weights.size),
         File(names.MOMENTUM, momentum.sha256, momentum.size),
     )
+
+
+def write_weights(path: Path, weights: Weights, renamed: Mapping[str, str]) -> Digest:
+    """Write the global model alone, as a new file; see `write_global`.
+
+    Raises:
+        StorageError, ValueError: as `write_global` does.
+    """
+    tensors: dict[str, Tensor] = {}
+    places: dict[str, str] = {}
+    for part in ("params", "buffers"):
+        for name, x in sorted(getattr(weights, part).items()):
+            stored = renamed.get(name, name)
+            if stored in tensors:
+                raise ValueError(f"the model has two tensors of the name {stored!r}")
+            tensors[stored], places[stored] = x, f"{part}.{name}"
+    metadata = {PLACES: json.dumps(places, sort_keys=True)}
+    return blobs.write(path, _untied(tensors), metadata)
 
 
 def read_weights(path: Path) -> Weights:
@@ -115,16 +125,23 @@ def read_weights(path: Path) -> Weights:
     """
     tensors = blobs.read(path)
     parts: dict[str, dict[str, Tensor]] = {"params": {}, "buffers": {}}
-    try:
-        places = json.loads(blobs.metadata(path)[PLACES])
-        for stored, place in places.items():
-            part, _, name = place.partition(".")
-            parts[part][name] = tensors.pop(stored)
-    except (KeyError, ValueError, AttributeError) as error:
-        raise Damaged(f"{path} does not say which tensor is which: {error}") from None
+    for stored, (part, name) in _places(path).items():
+        if part not in parts or stored not in tensors:
+            raise _unplaced(path, stored)
+        parts[part][name] = tensors.pop(stored)
     if tensors:
         raise Damaged(f"{path} holds tensors without a place: {', '.join(tensors)}")
     return Weights(params=parts["params"], buffers=parts["buffers"])
+
+
+def read_renamed(path: Path) -> dict[str, str]:
+    """The ``renamed`` with which a global model was written.
+
+    Raises:
+        Damaged: it cannot be read, or does not say which tensor is which.
+    """
+    places = _places(path).items()
+    return {name: stored for stored, (_, name) in places if name != stored}
 
 
 def read_global(weights: Path, momentum: Path, round: int) -> OuterState:
@@ -138,6 +155,20 @@ def read_global(weights: Path, momentum: Path, round: int) -> OuterState:
         momentum=blobs.read(momentum),
         round=torch.tensor(round),
     )
+
+
+def _places(path: Path) -> dict[str, tuple[str, str]]:
+    """For each tensor of a global model's file, its part and its name there."""
+    try:
+        told = json.loads(blobs.metadata(path)[PLACES])
+        split = {stored: place.partition(".") for stored, place in told.items()}
+    except (KeyError, ValueError, AttributeError) as error:
+        raise _unplaced(path, error) from None
+    return {stored: (part, name) for stored, (part, _, name) in split.items()}
+
+
+def _unplaced(path: Path, why: object) -> Damaged:
+    return Damaged(f"{path} does not say which tensor is which: {why}")
 
 
 def _untied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
