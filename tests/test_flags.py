@@ -59,7 +59,16 @@ SURFACE = {
         "--debug",
         "--no-debug",
     ],
-    "export": ["run", "--to", "--json", "--no-json", "--debug", "--no-debug"],
+    "export": [
+        "run",
+        "--to",
+        "--average",
+        "--no-average",
+        "--json",
+        "--no-json",
+        "--debug",
+        "--no-debug",
+    ],
     "prepare": [
         "--config",
         "--set",

@@ -7,22 +7,28 @@ from torch import Tensor
 from speedtronic.pure.optim import (
     Optimizer,
     adamw,
+    averaged,
     cautious,
     chain,
     clip_by_global_norm,
     descend,
+    exponential_average,
+    lookahead,
     muon,
     partition,
     scale_by_adam,
     scale_by_muon,
     scale_by_row_moments,
     sgd,
+    tail_average,
 )
+from speedtronic.pure.outer import OuterRule
 from speedtronic.pure.schedule import constant, cosine, product, warmup
 
 Params = dict[str, Tensor]
 
 RATE = product(0.1, warmup(3), cosine(12, start=3, final=0.1))
+SNOO = OuterRule(learning_rate=0.7, momentum=0.6)
 SHAPES: dict[str, tuple[int, ...]] = {
     "up.weight": (4, 6),
     "gate.weight": (4, 6),
@@ -62,6 +68,15 @@ OPTIMIZERS: dict[str, Optimizer] = {
             "adamw": descend(scale_by_adam(), RATE, 0.1, cautious_decay=True),
         },
         LABELS,
+    ),
+    "adamw, averaged": averaged(adamw(RATE), exponential_average(0.5)),
+    "adamw, its tail averaged": averaged(adamw(RATE), tail_average(2)),
+    "adamw, looking ahead": lookahead(adamw(RATE), 2, SNOO),
+    "muon and adamw, looking ahead and averaged": averaged(
+        lookahead(
+            partition({"muon": muon(RATE), "adamw": adamw(RATE)}, LABELS), 2, SNOO
+        ),
+        exponential_average(0.5),
     ),
 }
 

@@ -1,6 +1,7 @@
 """What holds for every optimizer, and for how they compose."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -46,7 +47,6 @@ fused = st.sampled_from([name for name in OPTIMIZERS if OPTIMIZERS[name].fused])
 by_leaf = st.sampled_from(
     [name for name in OPTIMIZERS if "clipped" not in name and "muon" not in name]
 )
-EVERYTHING = OPTIMIZERS["muon+, cautious, and adamw"]
 
 
 def after_two_steps(optimizer: Optimizer, seed: int) -> tuple[Params, OptState]:
@@ -274,29 +274,40 @@ def test_every_role_has_one_optimizer(
     assert all(len(shapes[name]) == 2 for name in muon.momentum)
 
 
-@pytest.fixture(scope="module")
-def compiled_update() -> Callable[..., list[Tensor]]:
-    """The update of the optimizer that has all the pieces, compiled once."""
+WHOLE = (  # between them every piece there is
+    "muon+, cautious, and adamw",
+    "normuon, cautious decay, and adamw",
+    "muon and adamw, looking ahead and averaged",
+)
+
+
+@pytest.fixture(scope="module", params=WHOLE)
+def compiled_update(request: pytest.FixtureRequest) -> tuple[str, Callable[..., Any]]:
+    """The update of an optimizer, compiled once."""
+    optimizer = OPTIMIZERS[request.param]
+    torch._dynamo.reset()
 
     def update(
         grads: Params, state: OptState, params: Params, step: Tensor
     ) -> list[Tensor]:
-        return leaves(EVERYTHING.update(grads, state, params, Clock(step=step)))
+        return leaves(optimizer.update(grads, state, params, Clock(step=step)))
 
-    return torch.compile(update, fullgraph=True)
+    return request.param, torch.compile(update, fullgraph=True)
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
 @settings(max_examples=5, phases=[Phase.generate])  # shrinking would compile again
 @given(seed=seeds, step=steps)
 def test_compiled_updates_are_eager_ones(
-    compiled_update: Callable[..., list[Tensor]], seed: int, step: int
+    compiled_update: tuple[str, Callable[..., Any]], seed: int, step: int
 ) -> None:
     """One graph, whatever the step, and the same numbers to rounding."""
-    params, state = after_two_steps(EVERYTHING, seed)
+    name, compiled = compiled_update
+    params, state = after_two_steps(OPTIMIZERS[name], seed)
     grads, at = normal(seed + 9, SHAPES), torch.tensor(step)
-    expected = leaves(EVERYTHING.update(grads, state, params, Clock(step=at)))
+    clock = Clock(step=at)
+    expected = leaves(OPTIMIZERS[name].update(grads, state, params, clock))
 
     with torch._dynamo.config.patch(error_on_recompile=True):
-        actual = compiled_update(grads, state, params, at)
+        actual = compiled(grads, state, params, at)
     torch.testing.assert_close(expected, actual, rtol=1e-4, atol=1e-5)

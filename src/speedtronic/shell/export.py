@@ -19,6 +19,7 @@ from speedtronic.pure.config.model import REFERENCE_MODELS
 from speedtronic.pure.rename import llama_config, to_llama
 from speedtronic.shell import blobs
 from speedtronic.shell.atomic import create, new_folder
+from speedtronic.shell.average import load_averaged_model
 from speedtronic.shell.checkpoint import load_model
 from speedtronic.shell.data.tokenizers import ByteTokenizer, Tokenizer, build_tokenizer
 from speedtronic.shell.saved import find_saved
@@ -28,14 +29,20 @@ _TOKENIZER = "tokenizer.json"
 _BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
 
 
-def export_run(run: Path, folder: Path) -> tuple[str, ...]:
+def export_run(run: Path, folder: Path, *, average: bool = False) -> tuple[str, ...]:
     """Export the newest checkpoint of a run, or the checkpoint that ``run`` is.
+
+    Args:
+        run: a run folder, or a checkpoint in one.
+        folder: missing or empty.
+        average: export the averaged weights and not the raw ones.
 
     Raises:
         RunError, CheckpointError, StorageError: see `find_saved` and `export`.
     """
     saved = find_saved(run)
-    tensors, hub_config = load_model(saved.path)
+    read = load_averaged_model if average else load_model
+    tensors, hub_config = read(saved.path)
     tokenizer = build_tokenizer(saved.config.data)
     told = export(tensors, saved.config, tokenizer, folder, hub_config=hub_config)
     return (*saved.notes, f"{saved.path} exported to {folder}", *told)

@@ -121,6 +121,14 @@ def test_the_defaults_contradict_nothing() -> None:
         ),
         (
             Config(
+                optimizer=Optimizer(average="tail", average_start=9),
+                run=Run(max_steps=9),
+            ),
+            "optimizer.average_start",
+            "less than run.max_steps 9, found 9",
+        ),
+        (
+            Config(
                 evaluation=Evaluation(every_steps=5), data=Data(validation_fraction=0)
             ),
             "evaluation.every_steps",
@@ -166,6 +174,24 @@ def test_a_contradiction_is_one_line_with_its_path(
 
     assert line.startswith(f"{path}: ")
     assert told in line
+
+
+def test_nodes_have_one_outer_step() -> None:
+    """That of their rounds: slow weights of one's own would know nothing of them."""
+    config = Config(
+        distributed=Distributed(enabled=True), optimizer=Optimizer(lookahead_every=5)
+    )
+    (line,) = [x for x in problems(config) if x.startswith("optimizer.")]
+
+    assert line.startswith("optimizer.lookahead_every: expected null")
+
+
+def test_a_tail_of_a_run_bounded_in_minutes_may_begin_at_any_step() -> None:
+    """Nobody knows how many there will be."""
+    run = Run(max_steps=9, max_minutes=1)
+    optimizer = Optimizer(average="tail", average_start=10)
+
+    assert [] == problems(Config(run=run, optimizer=optimizer))
 
 
 def test_several_contradictions_are_told_together() -> None:

@@ -7,13 +7,22 @@ from torch import Tensor, nn
 from speedtronic.errors import ConfigError
 from speedtronic.pure.config.optimizer import Optimizer as Section
 from speedtronic.pure.optim.adamw import adamw
+from speedtronic.pure.optim.average import (
+    Average,
+    averaged,
+    exponential_average,
+    tail_average,
+)
 from speedtronic.pure.optim.base import Clock, Optimizer, chain
 from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
+from speedtronic.pure.optim.lookahead import lookahead
 from speedtronic.pure.optim.muon import muon, scale_by_muon
 from speedtronic.pure.optim.normuon import scale_by_row_moments
 from speedtronic.pure.optim.scale import descend, scale_by_adam
+from speedtronic.pure.outer import OuterRule
 from speedtronic.pure.roles import roles_of
+from speedtronic.pure.tree import named_leaves
 
 CLOCK = Clock(step=torch.tensor(0))
 PARAMS = {
@@ -101,6 +110,37 @@ def test_decay_may_be_cautious() -> None:
     same(careful, made, ["wte.weight", "up.bias"])
     same(descend(scale_by_muon(), rate, 0.1, cautious_decay=True), made, ["up.weight"])
     assert made.fused is None
+
+
+@pytest.mark.parametrize(
+    "fields, average",
+    [
+        ({"average": "ema", "average_decay": 0.5}, exponential_average(0.5)),
+        ({"average": "tail", "average_start": 1}, tail_average(1)),
+    ],
+    ids=["ema", "tail"],
+)
+def test_an_average_is_kept_on_demand(
+    fields: dict[str, object], average: Average
+) -> None:
+    """Beside the same updates."""
+    theirs, ours = averaged(configured(), average), configured(**fields)
+    late = Clock(step=torch.tensor(2))
+    made = [o.update(GRADS, o.init(PARAMS), PARAMS, late) for o in (theirs, ours)]
+
+    torch.testing.assert_close(*[named_leaves(one) for one in made])
+
+
+def test_the_outer_step_of_one_machine() -> None:
+    """Inside of an average, so that it is the trained weights that are averaged."""
+    rule = OuterRule(learning_rate=0.7, momentum=0.6)
+    theirs = averaged(lookahead(configured(), 1, rule), exponential_average())
+    ours = configured(
+        lookahead_every=1, lookahead_lr=0.7, lookahead_momentum=0.6, average="ema"
+    )
+    made = [o.update(GRADS, o.init(PARAMS), PARAMS, CLOCK) for o in (theirs, ours)]
+
+    torch.testing.assert_close(*[named_leaves(one) for one in made])
 
 
 def test_decay_that_ignores_the_schedule_is_that_of_the_peak() -> None:

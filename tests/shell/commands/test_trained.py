@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from speedtronic.__main__ import main
 
@@ -11,6 +13,7 @@ TINY = """
 run: {name: tiny, max_steps: 2, device: cpu, threads: 1}
 model: {n_layer: 1, d_model: 16, n_head: 2, max_seq_len: 8, vocab_size: 256}
 data: {text_path: a.txt, micro_batch_size: 2, target_batch_size: 2}
+optimizer: {average: ema}
 """
 RUN = "runs/tiny"
 
@@ -129,3 +132,15 @@ def test_an_export_is_a_folder_with_weights_and_tokenizer(
         path.name for path in (tmp_path / "out").iterdir()
     }
     assert RUN in told["notes"][0]
+
+
+def test_averaged_weights_are_exported_on_demand(tmp_path: Path) -> None:
+    """Beside the raw ones, in a folder of their own, under the same names."""
+    folders = raw, average = tmp_path / "raw", tmp_path / "average"
+    assert 0 == main(["export", RUN, "--to", str(raw)])
+    assert 0 == main(["export", RUN, "--to", str(average), "--average"])
+    raw_weights, weights = (load_file(f / "model.safetensors") for f in folders)
+
+    assert raw_weights.keys() == weights.keys()
+    head = "model.embed_tokens.weight"
+    assert not torch.equal(raw_weights[head], weights[head])

@@ -47,6 +47,7 @@ def problems(config: Config) -> list[str]:
         *_data(data, config.model),
         *_sources(data),
         *_steps(config, data),
+        *_optimizer(config),
         *_distributed(config.distributed),
     ]
 
@@ -184,17 +185,29 @@ def _steps(c: Config, d: Data) -> Iterator[str]:
             f"scheduler.warmup_steps: expected at most scheduler.max_steps "
             f"{s.max_steps}, found {s.warmup_steps}"
         )
-    for name in ("muon_plus", "normuon"):
-        if value_at(c, f"optimizer.{name}") and c.optimizer.name != "muon":
-            yield (
-                f"optimizer.{name}: expected optimizer.name muon, "
-                f"found {c.optimizer.name!r}"
-            )
     held_out = d.validation_fraction > 0 or d.validation_path is not None
     if c.evaluation.every_steps is not None and not held_out:
         yield (
             "evaluation.every_steps: expected held-out data (data.validation_path or "
             "a data.validation_fraction above 0), found none"
+        )
+
+
+def _optimizer(c: Config) -> Iterator[str]:
+    o = c.optimizer
+    for name in ("muon_plus", "normuon"):
+        if value_at(c, f"optimizer.{name}") and o.name != "muon":
+            yield f"optimizer.{name}: expected optimizer.name muon, found {o.name!r}"
+    if o.lookahead_every is not None and c.distributed.enabled:
+        yield (
+            "optimizer.lookahead_every: expected null with distributed.enabled true, "
+            f"whose rounds are the outer steps, found {o.lookahead_every}"
+        )
+    bounded_in_steps = c.run.max_minutes is None
+    if o.average == "tail" and bounded_in_steps and o.average_start >= c.run.max_steps:
+        yield (
+            f"optimizer.average_start: expected less than run.max_steps "
+            f"{c.run.max_steps}, found {o.average_start}"
         )
 
 

@@ -85,6 +85,26 @@ class Optimizer:
     normuon_beta2: float = field(
         0.95, "decay of the running sizes of rows", check=below_one
     )
+    average: str | None = field(
+        None,
+        "ema or tail: keep averaged weights, too; training is not changed",
+        check=one_of("ema", "tail"),
+    )
+    average_decay: float = field(
+        0.999, "of ema: what is left of older weights per step", check=below_one
+    )
+    average_start: int = field(
+        0, "of tail: steps after which its mean begins", check=not_negative
+    )
+    lookahead_every: int | None = field(
+        None,
+        "steps per outer step on this one machine (Lookahead, SNOO)",
+        check=positive,
+    )
+    lookahead_lr: float = field(0.5, "learning rate of that step", check=positive)
+    lookahead_momentum: float = field(
+        0.0, "its Nesterov momentum: 0 is Lookahead, more is SNOO", check=below_one
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -1,6 +1,12 @@
 """Optimizers as pairs of pure functions; see `speedtronic.pure.optim.base`."""
 
 from speedtronic.pure.optim.adamw import adamw
+from speedtronic.pure.optim.average import (
+    Average,
+    averaged,
+    exponential_average,
+    tail_average,
+)
 from speedtronic.pure.optim.base import (
     Clock,
     Hyperparameter,
@@ -16,6 +22,7 @@ from speedtronic.pure.optim.base import (
 from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
 from speedtronic.pure.optim.decay import decay_everything, decay_mask, decay_report
+from speedtronic.pure.optim.lookahead import lookahead
 from speedtronic.pure.optim.muon import muon, muon_labels, scale_by_muon
 from speedtronic.pure.optim.normuon import scale_by_row_moments
 from speedtronic.pure.optim.partition import partition
@@ -39,6 +46,7 @@ from speedtronic.pure.optim.sgd import sgd
 
 __all__ = [
     "ROLES",
+    "Average",
     "Clock",
     "Hyperparameter",
     "OptState",
@@ -48,6 +56,7 @@ __all__ = [
     "adamw",
     "add_decayed_weights",
     "apply_updates",
+    "averaged",
     "cautious",
     "chain",
     "clip_by_global_norm",
@@ -56,7 +65,9 @@ __all__ = [
     "decay_mask",
     "decay_report",
     "descend",
+    "exponential_average",
     "guarded_step",
+    "lookahead",
     "muon",
     "muon_labels",
     "optimizer_from_config",
@@ -71,6 +82,7 @@ __all__ = [
     "scale_by_row_moments",
     "sgd",
     "stateless",
+    "tail_average",
     "trace",
     "value_at",
 ]

@@ -10,14 +10,17 @@ import torch
 
 from speedtronic.pure.config import optimizer as config
 from speedtronic.pure.optim.adamw import adamw
+from speedtronic.pure.optim.average import averaged, exponential_average, tail_average
 from speedtronic.pure.optim.base import Hyperparameter, Optimizer, Schedule, chain
 from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.decay import DecayMask, decay_mask
+from speedtronic.pure.optim.lookahead import lookahead
 from speedtronic.pure.optim.muon import muon_labels, scale_by_muon
 from speedtronic.pure.optim.normuon import scale_by_row_moments
 from speedtronic.pure.optim.partition import partition
 from speedtronic.pure.optim.roles import Role, check_patterns, override_roles
 from speedtronic.pure.optim.scale import descend, scale_by_adam
+from speedtronic.pure.outer import OuterRule
 from speedtronic.pure.types import Params
 
 
@@ -50,29 +53,19 @@ def optimizer_from_config(
     tensor(0)
     """
     roles, decays = _roles_and_decay(section, params, roles)
-
-    def mask(some: Params) -> dict[str, bool]:
-        return {name: decays[name] for name in some}
-
-    if section.name == "adamw":
-        return _adamw(section, learning_rate, section.lr, mask)
-    adamw_lr = section.lr if section.adamw_lr is None else section.adamw_lr
-    share = adamw_lr / section.lr
-    others = _adamw(section, lambda clock: learning_rate(clock) * share, adamw_lr, mask)
-    direction = scale_by_muon(
-        momentum=section.muon_momentum,
-        ns_steps=section.muon_ns_steps,
-        adjust=section.muon_adjust,
-        coefficients=section.muon_coefficients,
-        plus=section.muon_plus,
-        plus_eps=section.muon_norm_eps,
-        iteration_dtype=iteration_dtype,
-    )
-    if section.normuon:
-        direction = chain(direction, scale_by_row_moments(section.normuon_beta2))
-    hidden = _descend(section, direction, learning_rate, section.lr, mask)
-    labels = muon_labels(params, roles)
-    return partition({"muon": hidden, "adamw": others}, labels)
+    made = _routed(section, learning_rate, params, roles, decays, iteration_dtype)
+    if section.lookahead_every is not None:
+        rule = OuterRule(
+            learning_rate=section.lookahead_lr, momentum=section.lookahead_momentum
+        )
+        made = lookahead(made, section.lookahead_every, rule)
+    if section.average is not None:
+        means = {
+            "ema": exponential_average(section.average_decay),
+            "tail": tail_average(section.average_start),
+        }
+        made = averaged(made, means[section.average])
+    return made
 
 
 def parameter_groups(
@@ -102,6 +95,40 @@ def _roles_and_decay(
     own = override_roles({name: roles[name] for name in params}, section.roles)
     check_patterns("optimizer.no_decay", section.no_decay, own)
     return own, decay_mask(params, own, section.no_decay)
+
+
+def _routed(
+    section: config.Optimizer,
+    learning_rate: Schedule,
+    params: Params,
+    roles: Mapping[str, Role],
+    decays: Mapping[str, bool],
+    iteration_dtype: torch.dtype,
+) -> Optimizer:
+    """AdamW for everything, or for what Muon does not take."""
+
+    def mask(some: Params) -> dict[str, bool]:
+        return {name: decays[name] for name in some}
+
+    if section.name == "adamw":
+        return _adamw(section, learning_rate, section.lr, mask)
+    adamw_lr = section.lr if section.adamw_lr is None else section.adamw_lr
+    share = adamw_lr / section.lr
+    others = _adamw(section, lambda clock: learning_rate(clock) * share, adamw_lr, mask)
+    direction = scale_by_muon(
+        momentum=section.muon_momentum,
+        ns_steps=section.muon_ns_steps,
+        adjust=section.muon_adjust,
+        coefficients=section.muon_coefficients,
+        plus=section.muon_plus,
+        plus_eps=section.muon_norm_eps,
+        iteration_dtype=iteration_dtype,
+    )
+    if section.normuon:
+        direction = chain(direction, scale_by_row_moments(section.normuon_beta2))
+    hidden = _descend(section, direction, learning_rate, section.lr, mask)
+    labels = muon_labels(params, roles)
+    return partition({"muon": hidden, "adamw": others}, labels)
 
 
 def _adamw(

@@ -13,6 +13,7 @@ class Options:
         "the folder of a run, or of one of its checkpoints", name="run"
     )
     to: str = option("the folder to write: missing or empty", metavar="DIR")
+    average: bool = flag("the averaged weights, not the raw ones")
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 
@@ -28,7 +29,7 @@ def run(options: Options) -> int:
     from speedtronic.shell.console import answer, say
     from speedtronic.shell.export import export_run
 
-    told = export_run(Path(options.run), Path(options.to))
+    told = export_run(Path(options.run), Path(options.to), average=options.average)
     if options.json:
         answer({"ok": True, "folder": options.to, "notes": told})
         return 0
