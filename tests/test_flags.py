@@ -79,6 +79,21 @@ SURFACE = {
         "--no-debug",
     ],
     "data stats": ["config", "--set", "--json", "--no-json", "--debug", "--no-debug"],
+    "testing hub": [
+        "--port",
+        "--folder",
+        "--latency",
+        "--quota-commits",
+        "--quota-requests",
+        "--faults",
+        "--seed",
+        "--verbose",
+        "--no-verbose",
+        "--json",
+        "--no-json",
+        "--debug",
+        "--no-debug",
+    ],
 }
 
 

@@ -12,4 +12,5 @@ COMMANDS = {  # name -> what it does; the module's name has _ for a space
     "export": "write a trained model for transformers",
     "prepare": "turn text into token stores, ahead of training",
     "data stats": "count what a config's data holds",
+    "testing hub": "serve a Hub on this machine, to try a run without the network",
 }

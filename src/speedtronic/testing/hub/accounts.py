@@ -9,7 +9,7 @@ import random
 import string
 from threading import Lock
 
-from speedtronic.testing.hub.messages import Refused
+from speedtronic.testing.hub.messages import bad_token
 from speedtronic.testing.hub.values import Account, Role
 
 
@@ -64,10 +64,16 @@ class Accounts:
         with self._lock:
             account = self._tokens.get(token)
         if account is None:
-            raise Refused(401, "Invalid credentials in Authorization header")
+            raise bad_token()
         return account
 
-    def owns(self, account: Account | None, owner: str) -> bool:
-        """Whether an account belongs to the user or organization ``owner``."""
-        member = account is not None and owner in self._organizations
-        return member or (account is not None and account.user == owner)
+    def owns(self, account: Account | None, repository: str) -> bool:
+        """Whether a repository is under the account's name or its organization's.
+
+        >>> Accounts(seed=0).owns(Account("alice", "read"), "alice/run")
+        True
+        """
+        if account is None:
+            return False
+        owner = repository.partition("/")[0]
+        return owner == account.user or owner in self._organizations

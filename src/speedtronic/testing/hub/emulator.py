@@ -1,32 +1,19 @@
 """The emulator: a Hub on loopback for as long as a ``with`` block lasts."""
 
-import random
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from urllib.parse import parse_qs, urlsplit
 
-from speedtronic.testing.hub import routes_reading, routes_repository, routes_writing
+from speedtronic.testing.hub.answering import Answering
 from speedtronic.testing.hub.faults import Faults
-from speedtronic.testing.hub.kinds import KINDS, Fault, Scene
-from speedtronic.testing.hub.messages import Refused, Reply, Request, told
 from speedtronic.testing.hub.quota import Clock, Limits
 from speedtronic.testing.hub.repository import Repository
-from speedtronic.testing.hub.routing import find
 from speedtronic.testing.hub.server import HubServer
 from speedtronic.testing.hub.state import HubState
-from speedtronic.testing.hub.traffic import Counts, Entry, Traffic
-from speedtronic.testing.hub.values import Account, Role
+from speedtronic.testing.hub.traffic import Counts, Entry
+from speedtronic.testing.hub.values import Role
 
-OWNER = "owner"
-_ROUTES = [
-    *routes_repository.ROUTES,
-    *routes_reading.ROUTES,
-    *routes_writing.ROUTES,
-]
+_OWNER = "owner"  # the user of the tokens that every emulator has
 
 
 class HubEmulator:
@@ -60,21 +47,21 @@ class HubEmulator:
         port: int = 0,
         verbose: Callable[[Entry], object] | None = None,
     ) -> None:
-        self._latency = latency
-        self._seed = seed
-        self._verbose = verbose
-        place = None if folder is None else Path(folder)
-        self._state = HubState(seed, place, limits)
-        self._traffic = Traffic()
-        self._late: list[tuple[int, Callable[[], object]]] = []
-        self._late_lock = threading.Lock()
-        self._server = HubServer(port, self._respond)
-        self._state.endpoint = f"http://127.0.0.1:{self._server.server_port}"
-        self.faults = Faults()
-        self.token = self.add_token(OWNER, "write")
-        self.read_token = self.add_token(OWNER, "read")
+        self._state = HubState(seed, None if folder is None else Path(folder), limits)
+        self._answering = Answering(self._state, latency, seed, self._wait, verbose)
+        self._port = port
+        self._server: HubServer | None = None
+        self.token = self.add_token(_OWNER, "write")
+        self.read_token = self.add_token(_OWNER, "read")
 
     def __enter__(self) -> "HubEmulator":
+        self._state.open()
+        try:
+            self._server = HubServer(self._port, self._answering.respond)
+        except OSError:
+            self._state.close()
+            raise
+        self._state.endpoint = f"http://127.0.0.1:{self._server.server_port}"
         self._server.start()
         return self
 
@@ -84,14 +71,36 @@ class HubEmulator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._server.stop()
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        self._state.close()
+
+    def _wait(self, seconds: float) -> None:
+        if self._server is not None:
+            self._server.stopping.wait(seconds)
 
     # -- what is there ---------------------------------------------------------
 
     @property
     def endpoint(self) -> str:
-        """For ``HF_ENDPOINT`` or ``HfApi(endpoint=...)``."""
+        """For ``HF_ENDPOINT`` or ``HfApi(endpoint=...)``; known inside of ``with``."""
         return self._state.endpoint
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a process needs in its environment to use this Hub, and no other."""
+        return {
+            "HF_ENDPOINT": self.endpoint,
+            "HF_TOKEN": self.token,
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+        }
+
+    @property
+    def faults(self) -> Faults:
+        """The switchboard."""
+        return self._state.faults
 
     @property
     def clock(self) -> Clock:
@@ -99,13 +108,13 @@ class HubEmulator:
         return self._state.clock
 
     @property
-    def log(self) -> deque[Entry]:
-        """The last requests, oldest first."""
-        return self._traffic.log
+    def log(self) -> list[Entry]:
+        """The last ten thousand requests, oldest first."""
+        return self._state.traffic.log()
 
     def counts(self) -> Counts:
         """All requests so far, counted."""
-        return self._traffic.counts()
+        return self._state.traffic.counts()
 
     def repo(self, name: str) -> Repository:
         """A repository, to look into it or to change it from within.
@@ -141,111 +150,3 @@ class HubEmulator:
     def add_organization(self, name: str) -> None:
         """Every user becomes a member, with the rights of their token."""
         self._state.accounts.add_organization(name)
-
-    # -- answering -------------------------------------------------------------
-
-    def _respond(
-        self,
-        method: str,
-        target: str,
-        headers: dict[str, str],
-        chunks: Callable[[], Iterator[bytes]],
-    ) -> Reply:
-        started = time.monotonic()
-        number = self._traffic.next()
-        self._run_late(number)
-        split = urlsplit(target)
-        found = find(_ROUTES, method, split.path)
-        endpoint = found[0].endpoint if found else "unknown"
-        parts: Mapping[str, str] = found[1] if found else {}
-        account: Account | None = None
-        fault: Fault | None = None
-        try:
-            account = self._account(headers)
-            if endpoint != "lfs-upload":
-                whole = b"".join(chunks())
-                chunks = lambda: iter([whole])
-            request = Request(
-                number=number,
-                method=method,
-                target=target,
-                endpoint=endpoint,
-                parts=parts,
-                query=parse_qs(split.query),
-                headers=headers,
-                chunks=chunks,
-                account=account,
-            )
-            user = account.user if account else None
-            fault = self.faults.next(number, endpoint, parts, user)
-            self._wait(number)
-            if found is None:
-                raise Refused(404, f"This emulator has no {method} {split.path}")
-            reply = self._play(fault, request, found[0].answer)
-        except Refused as refused:
-            reply = refused.reply()
-        except ConnectionError:
-            reply = Reply(dropped=True)
-        except (
-            Exception
-        ) as error:  # a mistake of the emulator must not look like a Hub's
-            message = f"emulator: {type(error).__name__}: {error}"
-            reply = told({"error": message}, 501, {"X-Error-Message": message})
-        entry = Entry(
-            number=number,
-            method=method,
-            target=target,
-            endpoint=endpoint,
-            user=account.user if account else None,
-            status=0 if reply.dropped else reply.status,
-            fault=fault.kind if fault else None,
-            seconds=time.monotonic() - started,
-        )
-        self._traffic.add(entry)
-        if self._verbose:
-            self._verbose(entry)
-        return reply
-
-    def _play(
-        self,
-        fault: Fault | None,
-        request: Request,
-        route: Callable[[HubState, Request], Reply],
-    ) -> Reply:
-        def answer(asked: Request) -> Reply:
-            self._state.count_request(asked)
-            return route(self._state, asked)
-
-        if fault is None:
-            return answer(request)
-        scene = Scene(
-            options=fault.options,
-            request=request,
-            answer=answer,
-            repository=lambda: self.repo(request.parts["repository"]),
-            postpone=lambda count, act: self._postpone(request.number + count, act),
-        )
-        return KINDS[fault.kind].play(scene)
-
-    def _account(self, headers: Mapping[str, str]) -> Account | None:
-        word, _, token = headers.get("authorization", "").partition(" ")
-        return self._state.accounts.bearer(token) if word == "Bearer" else None
-
-    def _wait(self, number: int) -> None:
-        if self._latency is not None:
-            draw = random.Random(f"{self._seed} latency {number}")
-            self._server.stopping.wait(draw.uniform(*self._latency))
-
-    def _postpone(self, due: int, act: Callable[[], object]) -> None:
-        with self._late_lock:
-            self._late.append((due, act))
-
-    def _run_late(self, number: int) -> None:
-        with self._late_lock:
-            due = [act for when, act in self._late if when <= number]
-            self._late = [(when, act) for when, act in self._late if when > number]
-        for act in due:
-            try:
-                act()
-            except Refused:
-                pass  # nobody waits for the answer any more

@@ -6,7 +6,7 @@ the same seed and request number. What each kind does is in `kinds`.
 """
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from speedtronic.testing.hub.kinds import KINDS, RANDOM, Fault
+from speedtronic.testing.hub.messages import Request
 
 FOREVER = None
 """As the ``times`` of a fault: until `Faults.clear`."""
@@ -29,14 +30,24 @@ class _Waiting:
     after: int
     times: int | None
 
+    def matches(self, request: Request) -> bool:
+        parts = request.parts
+        return (
+            _among(request.endpoint, self.where)
+            and fnmatchcase(parts.get("repository", ""), self.repository)
+            and fnmatchcase(parts.get("path", ""), self.path)
+            and fnmatchcase(request.user or "", self.user)
+        )
+
 
 class Faults:
     """Faults in waiting; see the module.
 
     >>> faults = Faults()
     >>> faults.inject("busy", times=2, after=1)
-    >>> [faults.next(number, "commit") is None for number in range(4)]
-    [True, False, False, True]
+    >>> faults.inject("bussy")
+    Traceback (most recent call last):
+    ValueError: fault 'bussy': expected one of busy, conflict, rate-limit, ...
     """
 
     def __init__(self) -> None:
@@ -77,8 +88,7 @@ class Faults:
         Raises:
             ValueError: no such kind or option.
         """
-        if kind not in KINDS:
-            raise ValueError(f"fault {kind!r}: expected one of {', '.join(KINDS)}")
+        _check(kind)
         known = KINDS[kind].options
         if not options.keys() <= known.keys():
             found = ", ".join(sorted(options.keys() - known.keys()))
@@ -100,6 +110,8 @@ class Faults:
         The same seed gives request number n the same draw. ``kinds`` are by default
         those that pass, not those that need a person.
         """
+        for kind in kinds:
+            _check(kind)
         with self._lock:
             self._seed, self._rate, self._kinds = seed, rate, tuple(kinds)
 
@@ -109,24 +121,11 @@ class Faults:
             self._waiting.clear()
             self._rate = 0.0
 
-    def next(
-        self,
-        number: int,
-        endpoint: str,
-        parts: Mapping[str, str] = {},
-        user: str | None = None,
-    ) -> Fault | None:
-        """What request ``number`` meets, if anything; a fault is used up by it."""
-        repository, path = parts.get("repository", ""), parts.get("path", "")
+    def next(self, request: Request) -> Fault | None:
+        """What a request meets, if anything; that is used up by it."""
         with self._lock:
             for waiting in self._waiting:
-                places = any(fnmatchcase(endpoint, place) for place in waiting.where)
-                if not (
-                    places
-                    and fnmatchcase(repository, waiting.repository)
-                    and fnmatchcase(path, waiting.path)
-                    and fnmatchcase(user or "", waiting.user)
-                ):
+                if not waiting.matches(request):
                     continue
                 if waiting.after > 0:
                     waiting.after -= 1
@@ -136,18 +135,23 @@ class Faults:
                     if waiting.times == 0:
                         self._waiting.remove(waiting)
                 return waiting.fault
-            return self._drawn(number, endpoint)
+            return self._drawn(request)
 
-    def _drawn(self, number: int, endpoint: str) -> Fault | None:
-        draw = random.Random(f"{self._seed} {number}")
+    def _drawn(self, request: Request) -> Fault | None:
+        draw = random.Random(f"{self._seed} {request.number}")
         if draw.random() >= self._rate:
             return None
-        fitting = [
-            kind
-            for kind in self._kinds
-            if any(fnmatchcase(endpoint, place) for place in KINDS[kind].where)
-        ]
+        fitting = [k for k in self._kinds if _among(request.endpoint, KINDS[k].where)]
         if not fitting:
             return None
         kind = draw.choice(fitting)
         return Fault(kind, KINDS[kind].options)
+
+
+def _among(endpoint: str, places: Iterable[str]) -> bool:
+    return any(fnmatchcase(endpoint, place) for place in places)
+
+
+def _check(kind: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"fault {kind!r}: expected one of {', '.join(KINDS)}")

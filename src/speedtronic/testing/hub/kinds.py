@@ -15,12 +15,17 @@ from speedtronic.testing.hub.messages import (
     Refused,
     Reply,
     Request,
+    bad_token,
+    commit_quota,
+    disabled,
+    gated,
     no_repository,
     no_revision,
     repository_busy,
     stale_parent,
     storage_full,
     told,
+    too_many,
 )
 from speedtronic.testing.hub.repository import Repository
 
@@ -61,28 +66,14 @@ def _refuse(make: Callable[[Scene], Refused]) -> Callable[[Scene], Reply]:
     return play
 
 
-def _too_many(scene: Scene, headers: Mapping[str, str]) -> Refused:
-    return Refused(429, "Too Many Requests", headers=headers)
-
-
 def _rate_limit(scene: Scene) -> Refused:
     limit = f'"api";r=0;t={scene.options["seconds"]}'
     policy = '"fixed window";"api";q=1000;w=300'
-    return _too_many(scene, {"RateLimit": limit, "RateLimit-Policy": policy})
+    return too_many({"RateLimit": limit, "RateLimit-Policy": policy})
 
 
 def _retry_after(scene: Scene) -> Refused:
-    return _too_many(scene, {"Retry-After": str(scene.options["seconds"])})
-
-
-def commit_quota(wait: str, most: int = 128) -> Refused:
-    """The hourly quota of commits: only the text says how long to wait."""
-    return Refused(
-        429,
-        f"You have exceeded the rate limit for repository commits ({most} per hour). "
-        f"You can retry this action in {wait}.",
-        headers={"RateLimit": '"api";r=949;t=271'},
-    )
+    return too_many({"Retry-After": str(scene.options["seconds"])})
 
 
 def _broken(status: int) -> Reply:
@@ -162,17 +153,6 @@ def _public(scene: Scene) -> Reply:
     return told({**fields, "private": False}, reply.status)
 
 
-def _gated(scene: Scene) -> Refused:
-    name = scene.request.parts.get("repository", "")
-    message = f"Access to model {name} is restricted and you are not in the list."
-    return Refused(403, message, "GatedRepo")
-
-
-def disabled() -> Refused:
-    """The Hub took the repository down."""
-    return Refused(403, "Access to this resource is disabled.")
-
-
 _READS = ("info", "refs", "tree", "paths-info", "commits", "resolve-*")
 _OF_ONE = (*_READS, "auth-check*", "preupload", "lfs-*", "commit", "squash", "settings")
 
@@ -203,7 +183,7 @@ KINDS: Mapping[str, Kind] = {
         {"wait": "about 1 hour"},
     ),
     "too-many": Kind(
-        _refuse(lambda scene: _too_many(scene, {})),
+        _refuse(lambda scene: too_many({})),
         ("*",),
         "429 without a word on when",
     ),
@@ -271,19 +251,21 @@ KINDS: Mapping[str, Kind] = {
         "403: the private storage is used up",
     ),
     "expired-token": Kind(
-        _refuse(
-            lambda scene: Refused(401, "Invalid credentials in Authorization header")
-        ),
+        _refuse(lambda scene: bad_token()),
         ("*",),
         "401: the token is no longer good",
     ),
     "public": Kind(_public, ("info",), "the repository says that it is public"),
-    "gated": Kind(_refuse(_gated), _OF_ONE, "403: the user is not on the list"),
+    "gated": Kind(
+        _refuse(lambda scene: gated(scene.request.parts["repository"])),
+        ("resolve-*", "auth-check*"),
+        "403: the user is not on the list",
+    ),
     "disabled": Kind(
         _refuse(lambda scene: disabled()), _OF_ONE, "403: the Hub took it down"
     ),
     "unknown-repository": Kind(
-        _refuse(lambda scene: no_repository("", known_user=True)),
+        _refuse(lambda scene: no_repository(known_user=True)),
         _OF_ONE,
         "404: no such repository, or not for this user",
     ),

@@ -25,7 +25,7 @@ class Request:
     query: Mapping[str, list[str]]
     headers: Mapping[str, str]  # names in lower case
     chunks: Callable[[], Iterator[bytes]]  # the body, once
-    account: Account | None
+    account: Account | None = None
     back: int = 0  # how many commits the head lags behind for this request
 
     @property
@@ -109,15 +109,30 @@ class Refused(Exception):
         return told(self._body, self.status, self._headers)
 
 
-def no_repository(name: str, *, known_user: bool = False) -> Refused:
+def no_repository(*, known_user: bool) -> Refused:
     """There is none of this name that this user may see: the Hub does not say which."""
     return Refused(404 if known_user else 401, "Repository not found", "RepoNotFound")
 
 
-def no_revision(revision: str, headers: Mapping[str, str] | None = None) -> Refused:
+def disabled() -> Refused:
+    """The Hub took the repository down."""
+    return Refused(403, "Access to this resource is disabled.")
+
+
+def gated(name: str) -> Refused:
+    """Only people on a list may have the contents."""
+    message = f"Access to model {name} is restricted and you are not in the list."
+    return Refused(403, message, "GatedRepo")
+
+
+def bad_token() -> Refused:
+    """The token is not known, or no longer good."""
+    return Refused(401, "Invalid credentials in Authorization header")
+
+
+def no_revision(revision: str) -> Refused:
     """No branch, tag or commit of this name."""
-    message = f"Invalid rev id: {revision}"
-    return Refused(404, message, "RevisionNotFound", headers=headers)
+    return Refused(404, f"Invalid rev id: {revision}", "RevisionNotFound")
 
 
 def no_entry(name: str, commit: str | None = None) -> Refused:
@@ -151,4 +166,19 @@ def storage_full() -> Refused:
         403,
         "Private repository storage limit reached, please upgrade your plan "
         "to increase your private storage limit.",
+    )
+
+
+def too_many(headers: Mapping[str, str]) -> Refused:
+    """The quota of requests is used up; the headers may say for how long."""
+    return Refused(429, "Too Many Requests", headers=headers)
+
+
+def commit_quota(wait: str, most: int = 128) -> Refused:
+    """The hourly quota of commits: only the text says how long to wait."""
+    return Refused(
+        429,
+        f"You have exceeded the rate limit for repository commits ({most} per hour). "
+        f"You can retry this action in {wait}.",
+        headers={"RateLimit": '"api";r=949;t=271'},
     )

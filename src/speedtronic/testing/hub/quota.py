@@ -1,14 +1,21 @@
 """What the Hub limits, and a clock that a test can push.
 
-Numbers are those of a free account as far as they are known: 128 commits an hour and
-1000 requests in five minutes (5000 to ``/resolve``). No limit is on unless asked for.
+A free account is known to have 128 commits an hour, and 1000 requests in five minutes
+(5000 to ``/resolve``). No quota is on unless it is asked for.
 """
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 import attrs
+
+from speedtronic.testing.hub.messages import Request, commit_quota, too_many
+
+_HOUR = 3600.0
+_WINDOW = 300.0
 
 
 @attrs.frozen(kw_only=True)
@@ -21,6 +28,7 @@ class Limits:
     storage_bytes: int | None = None  # of large files in a private repository
     regular_bytes: int = 10 * 2**20  # a larger file must be in LFS
     folder_files: int = 10_000
+    commit_lock_s: float | None = None  # meanwhile another commit there gets a 409
     page_entries: int = 1000  # of a listing
     squash_grace_s: float = 36 * 3600.0  # storage is released so long after a squash
 
@@ -47,53 +55,65 @@ class Clock:
         self._ahead += seconds
 
 
-class Rolling:
-    """At most ``most`` in any ``seconds``.
+class Quotas:
+    """Counts what was used of the limits.
 
-    >>> rolling = Rolling(2, 10.0)
-    >>> [rolling.take(now) for now in (0.0, 1.0, 2.0, 10.0)]
-    [None, None, 8.0, None]
+    Commits are counted by repository in any hour; requests by user and kind in fixed
+    windows of five minutes. An attempt that failed is a request, but no commit.
     """
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most = most
-        self._seconds = seconds
-        self._taken: deque[float] = deque()
+    def __init__(self, limits: Limits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._commits: dict[str, deque[float]] = {}
+        self._requests: dict[tuple[str | None, str], tuple[int, int]] = {}
         self._lock = Lock()
 
-    def take(self, now: float) -> float | None:
-        """Count one; or, if that is one too many, how many seconds to wait."""
+    def count_request(self, request: Request) -> dict[str, str]:
+        """Take one from a user's requests; the headers that tell what is left.
+
+        Raises:
+            Refused: 429 with the same headers, none was left.
+        """
+        resolves = request.endpoint.startswith("resolve-")
+        bucket = "resolvers" if resolves else "api"
+        most = self._limits.resolves if resolves else self._limits.requests
+        if most is None:
+            return {}
+        now = self._clock.now()
+        window = int(now // _WINDOW)
+        key = (request.user, bucket)
         with self._lock:
-            while self._taken and self._taken[0] <= now - self._seconds:
-                self._taken.popleft()
-            if len(self._taken) < self._most:
-                self._taken.append(now)
-                return None
-            return (
-                self._taken[0] + self._seconds - now if self._taken else self._seconds
-            )
+            last, used = self._requests.get(key, (window, 0))
+            used = used + 1 if last == window else 1
+            self._requests[key] = (window, used)
+        reset = int((window + 1) * _WINDOW - now) + 1
+        headers = {
+            "RateLimit": f'"{bucket}";r={max(0, most - used)};t={reset}',
+            "RateLimit-Policy": f'"fixed window";"{bucket}";q={most};w={int(_WINDOW)}',
+        }
+        if used > most:
+            raise too_many(headers)
+        return headers
 
+    @contextmanager
+    def commit(self, repository: str) -> Iterator[None]:
+        """Take one from a repository's commits, if what is inside succeeds.
 
-class Window:
-    """At most ``most`` in each fixed stretch of ``seconds``.
-
-    >>> window = Window(1, 300.0)
-    >>> window.take(10.0), window.take(20.0), window.take(310.0)
-    ((0, 290.0), (-1, 280.0), (0, 290.0))
-    """
-
-    def __init__(self, most: int, seconds: float) -> None:
-        self.most = most
-        self._seconds = seconds
-        self._current = -1
-        self._left = most
-        self._lock = Lock()
-
-    def take(self, now: float) -> tuple[int, float]:
-        """Count one; what is left (-1: that was too many) and seconds to the next."""
+        Raises:
+            Refused: 429 whose text says how long to wait.
+        """
+        most = self._limits.commits_per_hour
         with self._lock:
-            current = int(now // self._seconds)
-            if current != self._current:
-                self._current, self._left = current, self.most
-            self._left = max(-1, self._left - 1)
-            return self._left, (current + 1) * self._seconds - now
+            now = self._clock.now()
+            taken = self._commits.setdefault(repository, deque())
+            while taken and taken[0] <= now - _HOUR:
+                taken.popleft()
+            if most is not None and len(taken) >= most:
+                minutes = int((taken[0] + _HOUR - now) / 60) + 1
+                wait = "about 1 hour" if minutes > 55 else f"{minutes} minutes"
+                raise commit_quota(wait, most)
+        yield
+        if most is not None:
+            with self._lock:
+                taken.append(now)

@@ -8,28 +8,21 @@ from speedtronic.testing.hub.messages import (
     Refused,
     Reply,
     Request,
-    no_entry,
     told,
 )
-from speedtronic.testing.hub.repository import Repository
 from speedtronic.testing.hub.routing import route
 from speedtronic.testing.hub.state import HubState
+from speedtronic.testing.hub.trees import folders, listed, tree_oid
 from speedtronic.testing.hub.values import (
     Commit,
     File,
-    folders,
     iso,
     pointer,
-    tree_oid,
 )
 
 _EXPANDED_PAGE = 50  # entries of a page with all details
 _MOST_PATHS = 1000  # in one request for facts about paths
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
-
-
-def _readable(hub: HubState, request: Request) -> Repository:
-    return hub.readable(request.parts["repository"], request.account)
 
 
 def _file_entry(name: str, file: File) -> dict[str, Any]:
@@ -63,22 +56,11 @@ def _page(hub: HubState, request: Request, items: list[Any], most: int) -> Reply
 
 
 def _tree(hub: HubState, request: Request) -> Reply:
-    commit = _readable(hub, request).at(request.revision, request.back)
+    commit = hub.readable(request).at(request.revision, request.back)
     place = request.parts.get("path", "").strip("/")
-    prefix = place + "/" if place else ""
-    below = [name for name in commit.files if name.startswith(prefix)]
-    if place and not below:
-        raise no_entry(place, commit.id)
-    deep = request.flag("recursive")
-    names, inner = set(), set()
-    for name in below:
-        rest = name[len(prefix) :]
-        above = [prefix + folder for folder in folders(rest)]
-        inner.update(above if deep else above[:1])
-        if deep or not above:
-            names.add(name)
-    items = [_folder_entry(name, commit) for name in sorted(inner)]
-    items += [_file_entry(name, commit.files[name]) for name in sorted(names)]
+    inner, names = listed(commit.files, place, deep=request.flag("recursive"))
+    items = [_folder_entry(name, commit) for name in inner]
+    items += [_file_entry(name, commit.files[name]) for name in names]
     most = hub.limits.page_entries
     if request.flag("expand"):
         most = min(most, _EXPANDED_PAGE)
@@ -90,7 +72,7 @@ def _paths_info(hub: HubState, request: Request) -> Reply:
     paths = form.get("paths", [])
     if len(paths) > _MOST_PATHS:
         raise Refused(413, f"Too many paths: {len(paths)}")
-    commit = _readable(hub, request).at(request.revision, request.back)
+    commit = hub.readable(request).at(request.revision, request.back)
     every = {folder for name in commit.files for folder in folders(name)}
     found = []
     for path in paths:
@@ -102,7 +84,7 @@ def _paths_info(hub: HubState, request: Request) -> Reply:
 
 
 def _commits(hub: HubState, request: Request) -> Reply:
-    line = _readable(hub, request).line(request.revision, request.back)
+    line = hub.readable(request).line(request.revision, request.back)
     items = [
         {
             "id": commit.id,
@@ -117,7 +99,7 @@ def _commits(hub: HubState, request: Request) -> Reply:
 
 
 def _resolve(hub: HubState, request: Request) -> Reply:
-    found = _readable(hub, request)
+    found = hub.downloadable(request)
     commit = found.at(request.revision, request.back)
     name = request.parts["path"]
     content = found.content(commit, name)

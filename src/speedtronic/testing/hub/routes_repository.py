@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import attrs
 import yaml
 
 from speedtronic.testing.hub.messages import Refused, Reply, Request, told
-from speedtronic.testing.hub.repository import Repository
 from speedtronic.testing.hub.routing import route
 from speedtronic.testing.hub.state import HubState
 from speedtronic.testing.hub.values import Account, File, iso, pointer
+
+_FREE_STORAGE = 100 * 10**9  # bytes of a free account's private repositories
 
 
 def _known(request: Request) -> Account:
@@ -38,19 +40,37 @@ def _whoami(hub: HubState, request: Request) -> Reply:
     )
 
 
+def _storage(hub: HubState, request: Request) -> Reply:
+    """What each of a user's or an organization's repositories takes of the storage."""
+    owner = request.parts.get("owner") or _known(request).user
+    whole = hub.limits.storage_bytes or _FREE_STORAGE
+    return told(
+        [
+            {
+                "id": found.name,
+                "type": "model",
+                "updatedAt": iso(found.at("main").date),
+                "visibility": "private" if found.settings.private else "public",
+                "storage": found.storage.used,
+                "storagePercent": 100 * found.storage.used / whole,
+            }
+            for found in hub.owned(_known(request), owner)
+        ]
+    )
+
+
 def _create(hub: HubState, request: Request) -> Reply:
     account, wanted = _known(request), request.json()
     owner = wanted.get("organization") or account.user
     if wanted.get("type", "model") != "model":
         raise Refused(400, "This emulator has model repositories only")
-    allowed = account.role == "write" and hub.accounts.owns(account, owner)
-    if not allowed:
+    name = f"{owner}/{wanted['name']}"
+    if account.role != "write" or not hub.accounts.owns(account, name):
         raise Refused(
             403,
             "You don't have the rights to create a model under the namespace "
             f'"{owner}"',
         )
-    name = f"{owner}/{wanted['name']}"
     hub.create(name, private=wanted.get("visibility") == "private")
     return told({"url": f"{hub.endpoint}/{name}", "name": name, "id": name})
 
@@ -58,13 +78,13 @@ def _create(hub: HubState, request: Request) -> Reply:
 def _delete(hub: HubState, request: Request) -> Reply:
     account, wanted = _known(request), request.json()
     name = f"{wanted.get('organization') or account.user}/{wanted['name']}"
-    hub.writable(name, account)
+    hub.writable(attrs.evolve(request, parts={"repository": name}))
     hub.delete(name)
     return told({})
 
 
 def _settings(hub: HubState, request: Request) -> Reply:
-    found, wanted = _writable(hub, request), request.json()
+    found, wanted = hub.writable(request), request.json()
     with found.lock:
         if "visibility" in wanted:
             found.settings.private = wanted["visibility"] == "private"
@@ -86,7 +106,7 @@ def _sibling(name: str, file: File, blobs: bool) -> dict[str, Any]:
 
 
 def _info(hub: HubState, request: Request) -> Reply:
-    found = hub.readable(request.parts["repository"], request.account)
+    found = hub.readable(request)
     commit = found.at(request.revision, request.back)
     blobs = request.flag("blobs")
     fields = {
@@ -100,7 +120,7 @@ def _info(hub: HubState, request: Request) -> Reply:
         "disabled": found.settings.disabled,
         "lastModified": iso(commit.date),
         "createdAt": iso(found.settings.created),
-        "usedStorage": found.used,
+        "usedStorage": found.storage.used,
         "downloads": 0,
         "likes": 0,
         "tags": [],
@@ -113,19 +133,19 @@ def _info(hub: HubState, request: Request) -> Reply:
 
 
 def _auth_check(hub: HubState, request: Request) -> Reply:
-    hub.readable(request.parts["repository"], request.account)
+    hub.downloadable(request)
     return told({})
 
 
 def _auth_check_write(hub: HubState, request: Request) -> Reply:
-    _writable(hub, request)
+    hub.writable(request)
     if _known(request).role == "pull-request":
         raise Refused(403, "Forbidden: your token may open pull requests only.")
     return told({})
 
 
 def _refs(hub: HubState, request: Request) -> Reply:
-    found = hub.readable(request.parts["repository"], request.account)
+    found = hub.readable(request)
 
     def shown(kind: str, names: list[str]) -> list[dict[str, str]]:
         commits = [(name, found.at(name, request.back).id) for name in names]
@@ -144,29 +164,29 @@ def _refs(hub: HubState, request: Request) -> Reply:
 
 def _branch(hub: HubState, request: Request) -> Reply:
     start = request.json().get("startingPoint", "main")
-    _writable(hub, request).point("branches", request.revision, start)
+    hub.writable(request).point("branches", request.revision, start)
     return told({})
 
 
 def _delete_branch(hub: HubState, request: Request) -> Reply:
-    _writable(hub, request).point("branches", request.revision, None)
+    hub.writable(request).point("branches", request.revision, None)
     return told({})
 
 
 def _tag(hub: HubState, request: Request) -> Reply:
     name = request.json()["tag"]
-    _writable(hub, request).point("tags", name, request.revision)
+    hub.writable(request).point("tags", name, request.revision)
     return told({})
 
 
 def _delete_tag(hub: HubState, request: Request) -> Reply:
-    _writable(hub, request).point("tags", request.revision, None)
+    hub.writable(request).point("tags", request.revision, None)
     return told({})
 
 
 def _squash(hub: HubState, request: Request) -> Reply:
     title = request.json().get("message") or "Super-squash history"
-    _writable(hub, request).squash(request.revision, title)
+    hub.writable(request).squash(request.revision, title)
     return told({})
 
 
@@ -187,13 +207,12 @@ def _harnesses(hub: HubState, request: Request) -> Reply:
     return told({"standardEnvVars": [], "harnesses": {}})
 
 
-def _writable(hub: HubState, request: Request) -> Repository:
-    return hub.writable(request.parts["repository"], request.account)
-
-
+_OWNED = "/settings/repositories"
 _MODEL = "/api/models/{repository}"
 ROUTES = [
     route("whoami", "GET", "/api/whoami-v2", _whoami),
+    route("storage", "GET", "/api" + _OWNED, _storage),
+    route("storage", "GET", "/api/organizations/{owner}" + _OWNED, _storage),
     route("create", "POST", "/api/repos/create", _create),
     route("delete", "DELETE", "/api/repos/delete", _delete),
     route("validate-yaml", "POST", "/api/validate-yaml", _validate_yaml),

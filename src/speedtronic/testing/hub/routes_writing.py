@@ -17,17 +17,13 @@ from speedtronic.testing.hub.state import HubState
 from speedtronic.testing.hub.values import File, iso, lfs_file
 
 
-def _writable(hub: HubState, request: Request) -> Repository:
-    return hub.writable(request.parts["repository"], request.account)
-
-
 def _preupload(hub: HubState, request: Request) -> Reply:
     """Where each file goes, and what is there now.
 
     The client leaves out what is the same already, and sends no commit at all if that
     was everything: then nobody compares the parent.
     """
-    found = _writable(hub, request)
+    found = hub.writable(request)
     commit = found.at(request.revision, request.back)
     answers = []
     for wanted in request.json()["files"]:
@@ -43,9 +39,9 @@ def _preupload(hub: HubState, request: Request) -> Reply:
 
 
 def _lfs_batch(hub: HubState, request: Request) -> Reply:
-    found, wanted = _writable(hub, request), request.json()["objects"]
+    found, wanted = hub.writable(request), request.json()["objects"]
     missing = [w for w in wanted if w["oid"] not in found.settings.lfs]
-    found.check_storage(sum(w["size"] for w in missing))
+    found.storage.check(sum(w["size"] for w in missing))
     place = f"{hub.endpoint}/{found.name}.git/info/lfs/objects"
     objects = []
     for each in wanted:
@@ -62,19 +58,19 @@ def _lfs_batch(hub: HubState, request: Request) -> Reply:
 def _lfs_upload(hub: HubState, request: Request) -> Reply:
     """The address is the permission here: the client sends no token to the storage."""
     found = hub.repository(request.parts["repository"])
-    found.store(request.parts["sum"], request.chunks())
+    found.storage.receive(request.parts["sum"], request.chunks())
     return Reply(200, b"", {"ETag": f'"{request.parts["sum"]}"'})
 
 
 def _lfs_verify(hub: HubState, request: Request) -> Reply:
-    found, wanted = _writable(hub, request), request.json()
-    if found.large_file(wanted["oid"]).size != wanted["size"]:
+    found, wanted = hub.writable(request), request.json()
+    if found.storage.large(wanted["oid"]).size != wanted["size"]:
         raise Refused(400, "The size is another")
     return told({})
 
 
 def _lfs_files(hub: HubState, request: Request) -> Reply:
-    found = _writable(hub, request)
+    found = hub.writable(request)
     with found.lock:
         names = {
             file.sha256: name
@@ -97,7 +93,7 @@ def _lfs_files(hub: HubState, request: Request) -> Reply:
 
 
 def _lfs_delete(hub: HubState, request: Request) -> Reply:
-    found, wanted = _writable(hub, request), request.json()["deletions"]
+    found, wanted = hub.writable(request), request.json()["deletions"]
     with found.lock:
         sums = {
             sha256
@@ -109,7 +105,7 @@ def _lfs_delete(hub: HubState, request: Request) -> Reply:
 
 
 def _commit(hub: HubState, request: Request) -> Reply:
-    found = _writable(hub, request)
+    found = hub.writable(request)
     assert request.account is not None
     if request.flag("create_pr"):
         raise Refused(400, "This emulator has no pull requests")
@@ -127,23 +123,23 @@ def _commit(hub: HubState, request: Request) -> Reply:
             elif key == "file":
                 adds[value["path"]] = _regular(hub, found, value)
             elif key == "lfsFile":
-                adds[value["path"]] = found.large_file(value["oid"])
+                adds[value["path"]] = found.storage.large(value["oid"])
             elif key == "deletedFile":
                 deletes.append(value["path"])
             elif key == "deletedFolder":
                 deletes.append(value["path"].rstrip("/") + "/")
             else:
                 raise Refused(400, f"Unknown key in a commit: {key!r}")
-        hub.count_commit(found)
-        made = found.commit(
-            request.revision,
-            adds,
-            deletes,
-            parent=header.get("parentCommit"),
-            title=header.get("summary", ""),
-            message=header.get("description", ""),
-            user=request.account.user,
-        )
+        with hub.quotas.commit(found.name):
+            made = found.commit(
+                request.revision,
+                adds,
+                deletes,
+                parent=header.get("parentCommit"),
+                title=header.get("summary", ""),
+                message=header.get("description", ""),
+                user=request.account.user,
+            )
     where = f"{hub.endpoint}/{found.name}/commit/{made.id}"
     return told({"success": True, "commitOid": made.id, "commitUrl": where})
 
@@ -156,7 +152,7 @@ def _regular(hub: HubState, found: Repository, value: dict[str, Any]) -> File:
             "Your push was rejected because it contains files larger than "
             f"{hub.limits.regular_bytes} bytes: {value['path']}",
         )
-    return found.regular(content)
+    return found.storage.regular(content)
 
 
 _MODEL = "/api/models/{repository}"

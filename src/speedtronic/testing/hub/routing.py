@@ -18,6 +18,7 @@ Answer: TypeAlias = Callable[[HubState, Request], Reply]
 
 _PARTS = {
     "repository": r"(?P<repository>[^/]+/[^/]+?)",
+    "owner": r"(?P<owner>[^/]+)",
     "revision": r"(?P<revision>[^/]+)",
     "path": r"(?P<path>.+)",
     "sum": r"(?P<sum>[0-9a-f]{64})",

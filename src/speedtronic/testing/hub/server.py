@@ -5,8 +5,11 @@ answer, also a chunked one, or the connection is out of step; headers and body l
 in one write; a reply to HEAD carries the length of the body that it leaves out.
 """
 
+import select
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
@@ -14,6 +17,7 @@ from typing import Protocol
 from speedtronic.testing.hub.messages import Reply
 
 _CHUNK = 1 << 20  # bytes read at once
+_GLANCE_S = 0.1  # how often a waiting reply looks whether its client is there
 
 
 class Respond(Protocol):
@@ -71,8 +75,6 @@ class HubServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away is no error; anything else is shown."""
-        import sys
-
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -100,8 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.server.respond(self.command, self.path, headers, lambda: body)
         for _ in body:
             pass
-        if reply.delay_s:
-            self.server.stopping.wait(reply.delay_s)
+        self._pause(reply.delay_s)
         if reply.dropped or self.server.stopping.is_set():
             self.close_connection = True
             return
@@ -120,8 +121,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body[:sent])
         self.wfile.flush()
         if reply.sent is not None:
-            self.server.stopping.wait(reply.pause_s)
+            self._pause(reply.pause_s)
             self.close_connection = True
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, but not for a client that left, nor beyond the server's end."""
+        over = time.monotonic() + seconds
+        while (left := over - time.monotonic()) > 0:
+            if self.server.stopping.wait(min(left, _GLANCE_S)):
+                return
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                return
 
     def _body(self) -> Iterator[bytes]:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":

@@ -1,38 +1,71 @@
 """All that an emulated Hub knows, and who may see what of it."""
 
+import errno
+import fcntl
 import re
 import threading
 from pathlib import Path
+from typing import TextIO
 
 from speedtronic.testing.hub.accounts import Accounts
-from speedtronic.testing.hub.kinds import commit_quota, disabled
-from speedtronic.testing.hub.messages import Refused, Request, no_repository
-from speedtronic.testing.hub.quota import Clock, Limits, Rolling, Window
+from speedtronic.testing.hub.faults import Faults
+from speedtronic.testing.hub.messages import (
+    Refused,
+    Request,
+    disabled,
+    gated,
+    no_repository,
+)
+from speedtronic.testing.hub.quota import Clock, Limits, Quotas
 from speedtronic.testing.hub.repository import Repository
+from speedtronic.testing.hub.traffic import Traffic
 from speedtronic.testing.hub.values import Account
 
 _NAME = re.compile(r"(?!.*(\.\.|--))[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
-_HOUR = 3600.0
-_WINDOW = 300.0
 
 
 class HubState:
-    """Repositories, accounts, quotas and a clock."""
+    """Repositories, accounts, quotas, faults, traffic and a clock."""
 
     def __init__(self, seed: int, folder: Path | None, limits: Limits) -> None:
         self.accounts = Accounts(seed)
         self.clock = Clock()
         self.limits = limits
+        self.quotas = Quotas(limits, self.clock)
+        self.faults = Faults()
+        self.traffic = Traffic()
         self.endpoint = ""  # known once the port is
         self._folder = folder
+        self._held: TextIO | None = None
         self._lock = threading.Lock()
         self._repositories: dict[str, Repository] = {}
-        self._commits: dict[str, Rolling] = {}
-        self._requests: dict[tuple[str | None, str], Window] = {}
-        if folder is not None:
-            for path in folder.glob("*/*/repository.json"):
-                name = "/".join(path.parts[-3:-1])
-                self._repositories[name] = self._open(name, private=True)
+
+    def open(self) -> None:
+        """Take the folder, and what is in it.
+
+        Raises:
+            OSError: it cannot be written, or another emulator has it.
+        """
+        if self._folder is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        held = (self._folder / "lock").open("w")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held.close()
+            where = str(self._folder)
+            raise OSError(errno.EBUSY, "another emulator uses it", where) from None
+        self._held = held
+        for path in self._folder.glob("*/*/repository.json"):
+            name = "/".join(path.parts[-3:-1])
+            self._repositories[name] = self._made(name, private=True)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     # -- repositories ----------------------------------------------------------
 
@@ -52,7 +85,7 @@ class HubState:
                     "You already created this model repo",
                     fields={"url": f"{self.endpoint}/{name}"},
                 )
-            made = self._repositories[name] = self._open(name, private=private)
+            made = self._repositories[name] = self._made(name, private=private)
             return made
 
     def delete(self, name: str) -> None:
@@ -69,89 +102,64 @@ class HubState:
         with self._lock:
             found = self._repositories.get(name)
         if found is None:
-            raise no_repository(name, known_user=True)
+            raise no_repository(known_user=True)
         return found
 
-    def readable(self, name: str, account: Account | None) -> Repository:
-        """A repository as far as this account may read it.
+    def owned(self, account: Account, owner: str) -> list[Repository]:
+        """The repositories under a name, if the account belongs there."""
+        with self._lock:
+            every = sorted(self._repositories.items())
+        return [
+            found
+            for name, found in every
+            if name.partition("/")[0] == owner and self.accounts.owns(account, name)
+        ]
+
+    def readable(self, request: Request) -> Repository:
+        """The repository of a request, if its sender may know of it.
 
         Raises:
-            Refused: 401 or 404 as if there were none; 403 it is gated or disabled.
+            Refused: 401 or 404 as if there were none; 403, it was taken down.
         """
+        name, account = request.parts["repository"], request.account
         with self._lock:
             found = self._repositories.get(name)
-        owned = self.accounts.owns(account, name.partition("/")[0])
+        owned = self.accounts.owns(account, name)
         if found is None or (found.settings.private and not owned):
-            raise no_repository(name, known_user=account is not None)
+            raise no_repository(known_user=account is not None)
         if found.settings.disabled:
             raise disabled()
-        if found.settings.gated and not owned:
-            message = f"Access to model {name} is restricted."
-            raise Refused(403, message, "GatedRepo")
         return found
 
-    def writable(self, name: str, account: Account | None) -> Repository:
-        """A repository that this account may write to.
+    def downloadable(self, request: Request) -> Repository:
+        """The repository of a request, if its sender may have the contents.
 
         Raises:
-            Refused: as `readable`; 403 it may read only.
+            Refused: as `readable`; 403, it is gated.
         """
-        found = self.readable(name, account)
-        if account is None:
-            raise no_repository(name)
-        if account.role == "read":
+        found = self.readable(request)
+        if found.settings.gated and not self.accounts.owns(request.account, found.name):
+            raise gated(found.name)
+        return found
+
+    def writable(self, request: Request) -> Repository:
+        """The repository of a request, if its sender may change it.
+
+        Raises:
+            Refused: as `readable`; 403, they may read only.
+        """
+        found = self.readable(request)
+        if request.account is None:
+            raise no_repository(known_user=False)
+        if request.account.role == "read":
             raise Refused(
                 403, "Forbidden: you must use a write token to write to a repository."
             )
-        if not self.accounts.owns(account, name.partition("/")[0]):
+        if not self.accounts.owns(request.account, found.name):
             raise Refused(403, "Forbidden: you don't have write access to this repo.")
         return found
 
-    def _open(self, name: str, *, private: bool) -> Repository:
+    def _made(self, name: str, *, private: bool) -> Repository:
         folder = None if self._folder is None else self._folder / name
         now = self.clock.now
         return Repository(name, folder, self.limits, now, private=private)
-
-    # -- quotas ----------------------------------------------------------------
-
-    def count_request(self, request: Request) -> None:
-        """Take one from the request quota of a user.
-
-        Raises:
-            Refused: 429 with the Hub's headers, none is left.
-        """
-        bucket = "resolvers" if request.endpoint.startswith("resolve-") else "api"
-        limits = self.limits
-        most = limits.resolves if bucket == "resolvers" else limits.requests
-        if most is None:
-            return
-        with self._lock:
-            key = (request.user, bucket)
-            window = self._requests.setdefault(key, Window(most, _WINDOW))
-        left, wait_s = window.take(self.clock.now())
-        if left < 0:
-            raise Refused(
-                429,
-                "We had to rate limit you, please upgrade or retry later.",
-                headers={
-                    "RateLimit": f'"{bucket}";r=0;t={int(wait_s) + 1}',
-                    "RateLimit-Policy": f'"fixed window";"{bucket}";q={most};w=300',
-                },
-            )
-
-    def count_commit(self, repository: Repository) -> None:
-        """Take one from the hourly quota of commits.
-
-        Raises:
-            Refused: 429 whose text says how long to wait.
-        """
-        most = self.limits.commits_per_hour
-        if most is None:
-            return
-        with self._lock:
-            rolling = self._commits.setdefault(repository.name, Rolling(most, _HOUR))
-        wait_s = rolling.take(self.clock.now())
-        if wait_s is not None:
-            minutes = int(wait_s / 60) + 1
-            told = "about 1 hour" if minutes > 55 else f"{minutes} minutes"
-            raise commit_quota(told, most)

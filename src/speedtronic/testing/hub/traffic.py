@@ -68,7 +68,7 @@ class Traffic:
     """Counts every request and remembers the last ten thousand."""
 
     def __init__(self) -> None:
-        self.log: deque[Entry] = deque(maxlen=_KEPT)
+        self._log: deque[Entry] = deque(maxlen=_KEPT)
         self._requests: Counter[tuple[str, int]] = Counter()
         self._faults: Counter[str] = Counter()
         self._lock = Lock()
@@ -83,10 +83,15 @@ class Traffic:
     def add(self, entry: Entry) -> None:
         """Take note of an answer."""
         with self._lock:
-            self.log.append(entry)
+            self._log.append(entry)
             self._requests[entry.endpoint, entry.status] += 1
             if entry.fault:
                 self._faults[entry.fault] += 1
+
+    def log(self) -> list[Entry]:
+        """The last requests, oldest first."""
+        with self._lock:
+            return list(self._log)
 
     def counts(self) -> Counts:
         """The sums so far."""

@@ -8,7 +8,7 @@ Absent on purpose: diffs, merges, pull requests, file modes.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Literal, TypeAlias
 
@@ -77,23 +77,6 @@ def pointer(sha256: str, size: int) -> bytes:
 def git_oid(content: bytes | memoryview) -> str:
     """What git calls a blob."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-
-
-def tree_oid(files: Mapping[str, File]) -> str:
-    """A name for a folder's content; the same for the same content."""
-    listing = "".join(f"{name}\0{file.oid}\n" for name, file in sorted(files.items()))
-    return hashlib.sha1(b"tree\0" + listing.encode()).hexdigest()
-
-
-def folders(name: str) -> Iterator[str]:
-    """The folders that a name is in, from the outermost.
-
-    >>> list(folders("a/b/c.txt"))
-    ['a', 'a/b']
-    """
-    parts = name.split("/")
-    for count in range(1, len(parts)):
-        yield "/".join(parts[:count])
 
 
 def iso(seconds: float) -> str:
