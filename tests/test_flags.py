@@ -45,7 +45,15 @@ SURFACE = {
         "--debug",
         "--no-debug",
     ],
-    "doctor": ["--config", "--json", "--no-json", "--debug", "--no-debug"],
+    "doctor": [
+        "--config",
+        "--optimizer",
+        "--no-optimizer",
+        "--json",
+        "--no-json",
+        "--debug",
+        "--no-debug",
+    ],
     "generate": [
         "run",
         "--prompt",

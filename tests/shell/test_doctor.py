@@ -134,6 +134,50 @@ def test_the_command_checks_a_config_too(
     assert told["findings"]
 
 
+TINY = """
+run: {device: cpu, output_dir: %s}
+model: {n_layer: 1, d_model: 16, n_head: 2, max_seq_len: 8, vocab_size: 32}
+data: {num_tokens: 500}
+optimizer: muon
+"""
+
+
+def test_the_command_shows_who_has_which_parameter(
+    quick: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Below the findings, or as part of the JSON object."""
+    path = tmp_path / "c.yaml"
+    path.write_text(TINY % tmp_path)
+    command = ["doctor", "--config", str(path), "--optimizer"]
+    assert 0 == main(command)
+    lines = capsys.readouterr().out.splitlines()
+    norm = "transformer.ln_f.weight 16 norm adamw 1 0"
+    assert norm in [" ".join(line.split()) for line in lines]
+
+    assert 0 == main([*command, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert "muon" in {one["optimizer"] for one in told["optimizer"]["trained"]}
+
+
+def test_the_table_needs_a_config(
+    quick: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is that of a config's model."""
+    assert 2 == main(["doctor", "--optimizer"])
+    assert "error: --optimizer: expected --config PATH" in capsys.readouterr().err
+
+
+def test_a_table_that_cannot_be_made_is_a_problem(
+    quick: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Told once, though the check of the config meets it, too."""
+    path = tmp_path / "c.yaml"
+    path.write_text(f"{TINY % tmp_path}".replace("muon", "{no_decay: [x]}"))
+
+    assert 2 == main(["doctor", "--config", str(path), "--optimizer"])
+    assert 1 == capsys.readouterr().err.count("pattern 'x' matches no trainable")
+
+
 def test_a_machine_to_be_mended_is_code_1(
     quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

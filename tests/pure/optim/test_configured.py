@@ -1,5 +1,7 @@
 """From a config to an optimizer."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,7 +17,11 @@ from speedtronic.pure.optim.average import (
 )
 from speedtronic.pure.optim.base import Clock, Optimizer, chain
 from speedtronic.pure.optim.cautious import cautious
-from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
+from speedtronic.pure.optim.configured import (
+    Assigned,
+    assignment,
+    optimizer_from_config,
+)
 from speedtronic.pure.optim.lookahead import lookahead
 from speedtronic.pure.optim.muon import muon, scale_by_muon
 from speedtronic.pure.optim.normuon import scale_by_row_moments
@@ -152,26 +158,70 @@ def test_decay_that_ignores_the_schedule_is_that_of_the_peak() -> None:
     torch.testing.assert_close(torch.full((4, 4), -0.05), updates["up.weight"])
 
 
+def groups(section: Section, params: dict[str, Tensor], roles: Any) -> dict[str, Any]:
+    """The names in each group of one optimizer and one decay."""
+    found: dict[str, Any] = {}
+    for one in assignment(section, params, roles):
+        group = f"{one.optimizer}, {'' if one.weight_decay else 'not '}decayed"
+        found.setdefault(group, []).append(one.name)
+    return found
+
+
 def test_patterns_take_names_out_of_decay() -> None:
     """For both optimizers."""
-    groups = parameter_groups(
-        Section(name="muon", no_decay=("wte.*", "up.weight")),
-        PARAMS,
-        ROLES,  # type: ignore[arg-type]
-    )
+    section = Section(name="muon", no_decay=("wte.*", "up.weight"))
+
     assert {
         "adamw, not decayed": ["wte.weight", "up.bias"],
         "muon, not decayed": ["up.weight"],
-    } == groups
+    } == groups(section, PARAMS, ROLES)
 
 
 def test_patterns_change_roles() -> None:
     """So that any matrix can be given to Muon, or taken from it."""
     section = Section(name="muon", roles={"up.weight": "head", "wte.*": "hidden"})
-    groups = parameter_groups(section, PARAMS, ROLES)  # type: ignore[arg-type]
+    found = groups(section, PARAMS, ROLES)
 
-    assert ["wte.weight"] == groups["muon, decayed"]
-    assert ["up.weight"] == groups["adamw, decayed"]
+    assert ["wte.weight"] == found["muon, decayed"]
+    assert ["up.weight"] == found["adamw, decayed"]
+
+
+def test_an_assignment_tells_shapes_roles_and_factors() -> None:
+    """In the order of the parameters."""
+    section = Section(name="muon", lr=0.02, adamw_lr=0.01, weight_decay=0.3)
+    params = {"up.weight": torch.ones(8, 2), "up.bias": torch.ones(8)}
+
+    assert (
+        Assigned(
+            name="up.weight",
+            shape=(8, 2),
+            role="hidden",
+            optimizer="muon",
+            factor=2.0,
+            weight_decay=0.3,
+        ),
+        Assigned(
+            name="up.bias",
+            shape=(8,),
+            role="bias",
+            optimizer="adamw",
+            factor=0.5,
+            weight_decay=0.0,
+        ),
+    ) == assignment(section, params, ROLES)  # type: ignore[arg-type]
+
+
+def test_factors_are_those_of_the_steps() -> None:
+    """Halving what is listed for AdamW halves what AdamW does."""
+    section = {"name": "muon", "lr": 0.02, "adamw_lr": 0.01, "weight_decay": 0.0}
+    (listed,) = [
+        one.factor
+        for one in assignment(Section(**section), PARAMS, ROLES)  # type: ignore[arg-type]
+        if one.name == "up.bias"
+    ]
+    alone = adamw(lambda clock: listed * rate(clock), (0.9, 0.95), 1e-8, 0.0)
+
+    same(alone, configured(**section), ["up.bias"])
 
 
 class Zoo(nn.Module):
@@ -194,8 +244,6 @@ def test_each_parameter_of_a_module_is_in_one_group() -> None:
     module = Zoo()
     params = {name: p.detach() for name, p in module.named_parameters()}
     section, roles = Section(name="muon"), roles_of(module)
-    groups = parameter_groups(section, params, roles)
-
     assert {
         "muon, decayed": ["nothing", "up.weight"],
         "adamw, decayed": ["wte.weight", "convolution.weight", "depthwise.weight"],
@@ -205,7 +253,7 @@ def test_each_parameter_of_a_module_is_in_one_group() -> None:
             "convolution.bias",
             "up.bias",
         ],
-    } == groups
+    } == groups(section, params, roles)
     made = optimizer_from_config(section, rate, params, roles)
     updates, _ = made.update(params, made.init(params), params, CLOCK)
     assert list(params) == list(updates)

@@ -20,7 +20,11 @@ from speedtronic.pure.optim.base import (
     value_at,
 )
 from speedtronic.pure.optim.cautious import cautious
-from speedtronic.pure.optim.configured import optimizer_from_config, parameter_groups
+from speedtronic.pure.optim.configured import (
+    Assigned,
+    assignment,
+    optimizer_from_config,
+)
 from speedtronic.pure.optim.decay import decay_everything, decay_mask, decay_report
 from speedtronic.pure.optim.lookahead import lookahead
 from speedtronic.pure.optim.muon import muon, muon_labels, scale_by_muon
@@ -46,6 +50,7 @@ from speedtronic.pure.optim.sgd import sgd
 
 __all__ = [
     "ROLES",
+    "Assigned",
     "Average",
     "Clock",
     "Hyperparameter",
@@ -56,6 +61,7 @@ __all__ = [
     "adamw",
     "add_decayed_weights",
     "apply_updates",
+    "assignment",
     "averaged",
     "cautious",
     "chain",
@@ -72,7 +78,6 @@ __all__ = [
     "muon_labels",
     "optimizer_from_config",
     "override_roles",
-    "parameter_groups",
     "partition",
     "role_by_name",
     "scale",

@@ -4,8 +4,10 @@ Clipping (``grad_clip``) and the choice of the fused kernel (``fused``) are not 
 of the optimizer: the inner step clips, and the shell knows the device.
 """
 
+import math
 from collections.abc import Mapping
 
+import attrs
 import torch
 
 from speedtronic.pure.config import optimizer as config
@@ -15,13 +17,30 @@ from speedtronic.pure.optim.base import Hyperparameter, Optimizer, Schedule, cha
 from speedtronic.pure.optim.cautious import cautious
 from speedtronic.pure.optim.decay import DecayMask, decay_mask
 from speedtronic.pure.optim.lookahead import lookahead
-from speedtronic.pure.optim.muon import muon_labels, scale_by_muon
+from speedtronic.pure.optim.muon import muon_labels, scale_by_muon, shape_adjustment
 from speedtronic.pure.optim.normuon import scale_by_row_moments
 from speedtronic.pure.optim.partition import partition
 from speedtronic.pure.optim.roles import Role, check_patterns, override_roles
 from speedtronic.pure.optim.scale import descend, scale_by_adam
 from speedtronic.pure.outer import OuterRule
 from speedtronic.pure.types import Params
+
+
+@attrs.frozen(kw_only=True)
+class Assigned:
+    """How one parameter is optimized."""
+
+    name: str
+    shape: tuple[int, ...]
+    role: Role
+    optimizer: str  # adamw or muon
+    factor: float  # the update is multiplied by it and by the learning rate
+    weight_decay: float  # 0 for what does not decay
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
 
 
 def optimizer_from_config(
@@ -68,25 +87,42 @@ def optimizer_from_config(
     return made
 
 
-def parameter_groups(
+def assignment(
     section: config.Optimizer, params: Params, roles: Mapping[str, Role]
-) -> dict[str, list[str]]:
-    """The names in each group of `optimizer_from_config`, for people to read.
+) -> tuple[Assigned, ...]:
+    """What `optimizer_from_config` does with each parameter, for people to read.
 
-    >>> params = {"up.weight": torch.ones(2, 2), "up.bias": torch.ones(2)}
+    Raises:
+        ConfigError: for patterns that match no parameter.
+
+    >>> params = {"up.weight": torch.ones(8, 2), "up.bias": torch.ones(8)}
     >>> roles = {"up.weight": "hidden", "up.bias": "bias"}
-    >>> parameter_groups(config.Optimizer(name="muon"), params, roles)
-    {'muon, decayed': ['up.weight'], 'adamw, not decayed': ['up.bias']}
+    >>> for one in assignment(config.Optimizer(name="muon"), params, roles):
+    ...     print(one.name, one.optimizer, one.factor, one.weight_decay)
+    up.weight muon 2.0 0.1
+    up.bias adamw 1.0 0.0
     """
     roles, decays = _roles_and_decay(section, params, roles)
     labels: Mapping[str, str] = dict.fromkeys(params, "adamw")
     if section.name == "muon":
         labels = muon_labels(params, roles)
-    groups: dict[str, list[str]] = {}
-    for name in params:
-        group = f"{labels[name]}, {'' if decays[name] else 'not '}decayed"
-        groups.setdefault(group, []).append(name)
-    return groups
+
+    def factor(name: str) -> float:
+        if labels[name] == "muon":
+            return shape_adjustment(section.muon_adjust, *params[name].shape)
+        return _adamw_rate(section) / section.lr
+
+    return tuple(
+        Assigned(
+            name=name,
+            shape=tuple(value.shape),
+            role=roles[name],
+            optimizer=labels[name],
+            factor=factor(name),
+            weight_decay=section.weight_decay if decays[name] else 0.0,
+        )
+        for name, value in params.items()
+    )
 
 
 def _roles_and_decay(
@@ -112,7 +148,7 @@ def _routed(
 
     if section.name == "adamw":
         return _adamw(section, learning_rate, section.lr, mask)
-    adamw_lr = section.lr if section.adamw_lr is None else section.adamw_lr
+    adamw_lr = _adamw_rate(section)
     share = adamw_lr / section.lr
     others = _adamw(section, lambda clock: learning_rate(clock) * share, adamw_lr, mask)
     direction = scale_by_muon(
@@ -129,6 +165,13 @@ def _routed(
     hidden = _descend(section, direction, learning_rate, section.lr, mask)
     labels = muon_labels(params, roles)
     return partition({"muon": hidden, "adamw": others}, labels)
+
+
+def _adamw_rate(section: config.Optimizer) -> float:
+    """The peak learning rate of what AdamW has."""
+    if section.name == "adamw" or section.adamw_lr is None:
+        return section.lr
+    return section.adamw_lr
 
 
 def _adamw(
