@@ -87,7 +87,14 @@ class Conflict(LaneError):
 
 
 class Unavailable(LaneError):
-    """No answer: the operation may have been applied, reconcile before retrying."""
+    """No answer: the operation may have been applied, reconcile before retrying.
+
+    ``retry_after_s`` is how long asking again is in vain, None if nobody said.
+    """
+
+    def __init__(self, message: str = "", *, retry_after_s: float | None = None):
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class Denied(LaneError):
