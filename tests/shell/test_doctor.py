@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 import torch
 
 from speedtronic.__main__ import main
+from speedtronic.pure.config import Config, Run, ShapeValidation
 from speedtronic.shell import doctor
+from speedtronic.shell.config import load_config
 from speedtronic.shell.doctor import Finding
 
 
@@ -157,6 +160,29 @@ def test_the_command_shows_who_has_which_parameter(
     assert 0 == main([*command, "--json"])
     told = json.loads(capsys.readouterr().out)
     assert "muon" in {one["optimizer"] for one in told["optimizer"]["trained"]}
+
+
+def test_shapes_are_told_with_their_remedy(tmp_path: Path) -> None:
+    """Only where the device is looked at, and the profile always."""
+    path = tmp_path / "c.yaml"
+    path.write_text(TINY % tmp_path)
+    config = load_config(path)
+    section = ShapeValidation(warn_on_cpu=True, alignment=32)
+    profile, *none = doctor.shapes(config)
+    _, width, *_ = doctor.shapes(attrs.evolve(config, shape_validation=section))
+
+    assert [] == none
+    assert "width 16, head width 8, " in profile.told
+    assert ("note", "width 16 is no multiple of 32") == (width.state, width.told)
+    assert "set model.d_model: 64" == width.remedy
+
+
+def test_shapes_for_a_device_that_is_not_here(tmp_path: Path) -> None:
+    """The check of the config says so; the profile needs no device."""
+    config = Config(run=Run(device="cuda:99"))
+    (profile,) = doctor.shapes(config)
+
+    assert "ok" == profile.state
 
 
 def test_the_table_needs_a_config(

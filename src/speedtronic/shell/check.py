@@ -13,6 +13,7 @@ from torch import nn
 
 from speedtronic.errors import SpeedtronicError, UserError
 from speedtronic.pure.config import Config
+from speedtronic.pure.shapes import Advice, advice
 from speedtronic.pure.tree import tree_map
 from speedtronic.pure.types import Batch
 from speedtronic.shell.check_loss import outputs, own_loss
@@ -97,6 +98,17 @@ def device(config: Config) -> list[str]:
         choose_arithmetic(config.precision, choose_device(config.run.device))
 
     return problems_of("run.device", choose)
+
+
+def shapes(config: Config) -> tuple[Advice, ...]:
+    """Advice on shapes, for the device and precision that the config comes to.
+
+    Raises:
+        DeviceError: as `device` tells.
+    """
+    chosen = choose_device(config.run.device)
+    precision = choose_arithmetic(config.precision, chosen).name
+    return advice(config, chosen.type, precision)
 
 
 def held_out(config: Config, data: Data) -> list[str]:

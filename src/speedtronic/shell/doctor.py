@@ -17,7 +17,7 @@ import attrs
 
 from speedtronic import __version__
 from speedtronic.errors import DeviceError
-from speedtronic.pure.config import Precision
+from speedtronic.pure.config import Config, Precision
 from speedtronic.shell.paths import why_not_writable
 
 State = Literal["ok", "note", "bad"]  # fine, worth knowing, must be mended
@@ -200,6 +200,21 @@ def folder(path: Path) -> Iterator[Finding]:
         told=f"{path} can be written, {free / (1 << 30):.1f} GiB free",
         remedy="make room, or lower checkpoint.keep_last" if little else "",
     )
+
+
+def shapes(config: Config) -> Iterator[Finding]:
+    """The shapes of a config, and advice on them if its device is here."""
+    from speedtronic.pure.shapes import profile
+    from speedtronic.shell import check
+
+    told = ", ".join(f"{name} {size}" for name, size in profile(config).items())
+    yield Finding(name="shapes", state="ok", told=told)
+    try:
+        found = check.shapes(config)
+    except DeviceError:  # told by the check of the config
+        return
+    for one in found:
+        yield Finding(name="shapes", state="note", told=one.told, remedy=one.remedy)
 
 
 def extras() -> Iterator[Finding]:

@@ -50,6 +50,22 @@ def test_problems_beyond_the_syntax_are_lines(
     assert 0 == main(["validate", "--config", "c.yaml", "--syntax-only", *changes])
 
 
+def test_advice_is_told_beside_the_config(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, so that stdout is a config; as part of the JSON object."""
+    look = ["--set", "shape_validation.warn_on_cpu=true"]
+    assert 0 == main(["validate", "--config", "c.yaml", *look])
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert lines[0].startswith("advice: model.n_head: head width 8 is no multiple of")
+    assert "advice" not in shown.out
+
+    assert 0 == main(["validate", "--config", "c.yaml", *look, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [f"advice: {line}" for line in told["advice"]] == lines
+    assert 0 == main(["validate", "--config", "c.yaml"])
+    assert "" == capsys.readouterr().err
+
+
 def test_the_starter_config_trains_as_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

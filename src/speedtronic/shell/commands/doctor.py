@@ -32,7 +32,7 @@ def run(options: Options) -> int:
     from speedtronic.pure.config import Config
     from speedtronic.shell.config import load_config
     from speedtronic.shell.console import answer, complain, say
-    from speedtronic.shell.doctor import examine
+    from speedtronic.shell.doctor import examine, shapes
 
     if options.optimizer and options.config is None:
         raise ConfigError("--optimizer: expected --config PATH beside it, found none")
@@ -46,6 +46,7 @@ def run(options: Options) -> int:
     found: list[Assignment] = []
     if config is not None:
         problems = _check(config, found if options.optimizer else None)
+        findings += shapes(config)
     bad = any(finding.state == "bad" for finding in findings)
     code = 2 if problems else int(bad)
     if options.json:

@@ -28,17 +28,22 @@ def run(options: Options) -> int:
     """
     from speedtronic.errors import ConfigError
     from speedtronic.shell.config import load_config, to_dict, to_yaml
-    from speedtronic.shell.console import answer, say
+    from speedtronic.shell.console import answer, note, say
 
     config = load_config(options.config, options.set)
+    advice: list[str] = []
     if not options.syntax_only:
-        from speedtronic.shell.check import check
+        from speedtronic.shell.check import check, shapes
 
         if problems := check(config):
             raise ConfigError(problems)
+        advice = [str(one) for one in shapes(config)]
     if options.json:
-        answer({"ok": True, "config": to_dict(config)})
-    elif options.format == "json":
+        answer({"ok": True, "config": to_dict(config), "advice": advice})
+        return 0
+    for line in advice:
+        note(f"advice: {line}")
+    if options.format == "json":
         answer(to_dict(config))
     else:
         say(to_yaml(config), end="")
