@@ -1,6 +1,7 @@
 """The emulator: a Hub on loopback for as long as a ``with`` block lasts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -57,12 +58,10 @@ class HubEmulator:
     def __enter__(self) -> "HubEmulator":
         self._state.open()
         try:
-            self._server = HubServer(self._port, self._answering.respond)
+            self._start()
         except OSError:
             self._state.close()
             raise
-        self._state.endpoint = f"http://127.0.0.1:{self._server.server_port}"
-        self._server.start()
         return self
 
     def __exit__(
@@ -71,14 +70,33 @@ class HubEmulator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._stop()
+        self._state.close()
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """While this lasts nobody listens at the endpoint; the repositories stay."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def _start(self) -> None:
+        self._server = HubServer(self._port, self._answering.respond)
+        self._port = self._server.server_port
+        self._state.endpoint = f"http://127.0.0.1:{self._port}"
+        self._server.start()
+
+    def _stop(self) -> None:
         if self._server is not None:
             self._server.stop()
             self._server = None
-        self._state.close()
 
     def _wait(self, seconds: float) -> None:
-        if self._server is not None:
-            self._server.stopping.wait(seconds)
+        server = self._server
+        if server is not None:
+            server.stopping.wait(seconds)
 
     # -- what is there ---------------------------------------------------------
 
