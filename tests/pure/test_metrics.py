@@ -86,6 +86,7 @@ def test_scalars_are_grouped_and_absent_ones_left_out() -> None:
         "seconds/compute": 0.375,
         "seconds/evaluation": 0.0,
         "seconds/checkpoint": 0.0,
+        "seconds/round": 0.0,
         "seconds/compile": 0.0,
         "train/skipped_steps": 0,
         "validation/loss": 2.0,

@@ -136,7 +136,7 @@ def killed(plain: dict[str, Any], step: int, call: int | None) -> None:
     """Train until ``step`` is saved; die in the ``call``-th system call, or after."""
     real = checkpoint_writer.save
 
-    def save(folder: Path, snapshot: Any) -> Path:
+    def save(folder: Path, snapshot: Any, **how: Any) -> Path:
         if snapshot.step == step and call is not None:
             die_at(call)
         path = real(folder, snapshot)

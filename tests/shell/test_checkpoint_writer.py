@@ -43,9 +43,9 @@ def test_the_training_may_write_over_what_it_saved(
     """The copy is taken before `save` returns, the writing is done behind it."""
     training_went_on = threading.Event()
 
-    def late(*arguments: Any) -> Path:
+    def late(*arguments: Any, **how: Any) -> Path:
         assert training_went_on.wait(60)
-        return save(*arguments)
+        return save(*arguments, **how)
 
     monkeypatch.setattr(checkpoint_writer, "save", late)
     state = training(0, 1)
@@ -64,7 +64,7 @@ def test_one_write_is_in_flight(
     """A second request waits for the first; both are written, in order."""
     running, most, order = 0, 0, []
 
-    def counted(folder: Path, snap: Any) -> Path:
+    def counted(folder: Path, snap: Any, **how: Any) -> Path:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -87,6 +87,18 @@ def test_the_last_save_waits_for_the_disk(tmp_path: Path) -> None:
         writer.save(snapshot(step=1))
         writer.save_now(snapshot(step=2))
         assert steps(1, 2) == names(tmp_path)
+
+
+def test_a_step_may_be_saved_anew(tmp_path: Path) -> None:
+    """A newer round was taken in between two steps; nothing else is left."""
+    newer = snapshot(step=1, seed=2)
+    with CheckpointWriter(tmp_path) as writer:
+        writer.save(snapshot(step=1))
+        writer.save_now(newer, replace=True)
+    found = load(tmp_path / "step-00000001", newer.state)
+
+    assert ["step-00000001"] == names(tmp_path)
+    assert same_bits(newer.state, found.state)
 
 
 def test_a_step_is_saved_once(tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ def test_every_field_of_2_0_loads_with_its_default() -> None:
         "model": {"n_kv_head": 8, "d_ff": 1024},
         "data": {"vocab_size": 512, "block_size": 128},
         "scheduler": {"max_steps": 1000},
+        "distributed": {
+            "poll_interval": 60.0,
+            "reset_inner_optimizer": True,
+            "delta_upload_shutdown_timeout": 5.0,
+        },
     }
 
     assert config_from_dict(explicit) == load(EVERY_FIELD_OF_2_0)

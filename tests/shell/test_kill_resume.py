@@ -62,7 +62,7 @@ def test_a_signal_during_a_save_lets_it_finish(
     monkeypatch.chdir(tmp_path)
     real = checkpoint_writer.save
 
-    def save(folder: Path, snapshot: Any) -> Path:
+    def save(folder: Path, snapshot: Any, **how: Any) -> Path:
         if snapshot.step == 3:
             os.kill(os.getpid(), number)
         return real(folder, snapshot)

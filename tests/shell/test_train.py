@@ -425,12 +425,6 @@ def test_what_has_no_effect_is_said_once(
     assert (1, 1) == (said.count("ooo_backprop"), said.count("optimizer.fused"))
 
 
-def test_training_with_other_nodes_is_refused_for_now(make: Make) -> None:
-    """Nothing pretends to be there."""
-    with pytest.raises(ConfigError, match="distributed.enabled"):
-        train(make(distributed={"enabled": True, "role": "worker", "repo_id": "a/b"}))
-
-
 @pytest.mark.parametrize(
     ("config", "told"),
     [

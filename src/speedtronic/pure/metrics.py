@@ -56,6 +56,7 @@ class StepRecord:
     evaluation_seconds: float
     checkpoint_seconds: float
     compile_seconds: float
+    round_seconds: float  # meeting other nodes: handing over, taking in, pausing
     memory_bytes: int | None  # held on the device by this process
     skipped_steps: int  # cumulative, gradient not finite
     loss_scale: float | None = None  # of fp16

@@ -197,11 +197,16 @@ def write_bytes(path: Path, data: bytes) -> Digest:
     return file.digest()
 
 
+REPLACED = ".replaced"  # ends the name of what is about to be replaced
+
+
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """Fill a temporary folder that becomes ``path`` in one step at the end.
 
-    The caller syncs the files (`create` does). ``path`` must not exist or be empty.
+    The caller syncs the files (`create` does). ``path`` must not exist or be empty,
+    unless it is to be replaced: then what is there is renamed and removed once the new
+    folder has its place. A crash in between leaves it for `restore_replaced`.
 
     Raises:
         StorageError: it cannot be written; nothing is left behind.
@@ -212,6 +217,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             os.fsync(descriptor)
+            if replace and path.exists():
+                os.rename(path, path.with_name(path.name + REPLACED))
             os.rename(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -219,6 +226,24 @@ def new_folder(path: Path) -> Iterator[Path]:
         finally:
             os.close(descriptor)
         sync_folder(path.parent)
+        if replace:
+            restore_replaced(path.parent)
+
+
+def restore_replaced(folder: Path) -> None:
+    """Put back what a crash left without its replacement; remove what was replaced.
+
+    Raises:
+        StorageError: it cannot be done.
+    """
+    with explained(folder):
+        for old in sorted(folder.glob(f"*{REPLACED}")):
+            if old.with_name(old.name.removesuffix(REPLACED)).exists():
+                remove_folder(old)
+            else:
+                os.rename(old, old.with_name(old.name.removesuffix(REPLACED)))
+        if folder.is_dir():
+            sync_folder(folder)
 
 
 def remove_folder(path: Path) -> None:

@@ -11,9 +11,9 @@
       state.json             plain values: data cursor, config, versions, exact or not
       manifest.json          size and sha256 of every file, run, step; written last
 
-A checkpoint is never written over: saving a step that is there is refused. Nothing in
-it is ever executed. Which ones to keep, to delete and to resume from is decided in
-`speedtronic.shell.checkpoint_folder`.
+A checkpoint is never written over: saving a step that is there is refused, or puts a
+whole new folder in its place. Nothing in it is ever executed. Which ones to keep, to
+delete and to resume from is decided in `speedtronic.shell.checkpoint_folder`.
 """
 
 import ast
@@ -85,8 +85,14 @@ class Snapshot:
         return not self.reasons
 
 
-def save(folder: Path, snapshot: Snapshot) -> Path:
+def save(folder: Path, snapshot: Snapshot, *, replace: bool = False) -> Path:
     """Write a checkpoint into ``folder`` and return its own folder.
+
+    Args:
+        folder: of the run's checkpoints.
+        snapshot: what to write.
+        replace: whether one of the same step, which is there, makes room; it stays
+            until the new one is whole.
 
     Raises:
         CheckpointError: it cannot be written, or the step is there already; earlier
@@ -95,7 +101,7 @@ def save(folder: Path, snapshot: Snapshot) -> Path:
         ValueError: two parts of the model share a name, or a leaf is not a tensor.
     """
     path = folder / folder_name(snapshot.step)
-    if path.exists():
+    if path.exists() and not replace:
         raise CheckpointError(f"{path} is there already and is not written over")
     files = _files(snapshot.state, snapshot.transient)
     if snapshot.tensors:
@@ -105,7 +111,10 @@ def save(folder: Path, snapshot: Snapshot) -> Path:
     if snapshot.hub_config is not None:
         contents[HUB_CONFIG] = f"{to_json(snapshot.hub_config)}\n".encode()
     try:
-        with new_folder(path) as temporary, ThreadPoolExecutor(1) as beside:
+        with (
+            new_folder(path, replace=replace) as temporary,
+            ThreadPoolExecutor(1) as beside,
+        ):
             finite = beside.submit(all_finite, snapshot.state)
             digests = _in_threads(
                 lambda name: _write(temporary / name, contents[name]), contents

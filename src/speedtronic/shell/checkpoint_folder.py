@@ -15,7 +15,12 @@ from speedtronic.errors import CheckpointError, Damaged
 from speedtronic.pure.retention import best_of, to_delete
 from speedtronic.pure.tree import Tree
 from speedtronic.shell import checkpoint_manifest
-from speedtronic.shell.atomic import explained, remove_folder, sync_folder
+from speedtronic.shell.atomic import (
+    explained,
+    remove_folder,
+    restore_replaced,
+    sync_folder,
+)
 from speedtronic.shell.checkpoint import Snapshot, load, verify
 from speedtronic.shell.checkpoint_manifest import FOLDER, Manifest, folder_name
 
@@ -85,6 +90,7 @@ def resume(
             another structure than ``like``.
     """
     skipped: list[_Skip] = []
+    restore_replaced(folder)
     if chosen is None:
         path, snapshot, skipped = _first_whole(
             folder, run_id, lambda p: load(p, like, run_id=run_id)

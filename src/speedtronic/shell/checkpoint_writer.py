@@ -57,16 +57,20 @@ class CheckpointWriter:
             copy = attrs.evolve(snapshot, state=state, tensors=tensors)
             self._pending = self._pool.submit(self._write, copy)
 
-    def save_now(self, snapshot: Snapshot) -> None:
+    def save_now(self, snapshot: Snapshot, *, replace: bool = False) -> None:
         """Write ``snapshot`` and return when it is on the disk; nothing is copied.
+
+        Args:
+            snapshot: what to write.
+            replace: whether a step that this run has saved already is saved again.
 
         Raises:
             CheckpointError: this or the previous write failed.
             StorageError: an old checkpoint could not be deleted after it.
         """
         self.wait()
-        if not is_saved(self._folder, snapshot):
-            self._write(snapshot)
+        if replace or not is_saved(self._folder, snapshot):
+            self._write(snapshot, replace)
 
     def wait(self) -> None:
         """Wait for the write in flight, if there is one.
@@ -100,8 +104,8 @@ class CheckpointWriter:
     ) -> None:
         self.close()
 
-    def _write(self, snapshot: Snapshot) -> None:
-        save(self._folder, snapshot)
+    def _write(self, snapshot: Snapshot, replace: bool = False) -> None:
+        save(self._folder, snapshot, replace=replace)
         prune(
             self._folder,
             snapshot.run_id,

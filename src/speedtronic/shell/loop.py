@@ -9,10 +9,9 @@ that changed the parameters, so that a skipped one loses no learning rate.
 """
 
 import itertools
-import json
 import logging
 import time
-from collections.abc import Callable
+from contextlib import closing
 
 import attrs
 import torch
@@ -23,19 +22,22 @@ from speedtronic.pure.config import Config
 from speedtronic.pure.inner import InnerState, StepInfo
 from speedtronic.pure.metrics import StepRecord
 from speedtronic.pure.optim import Clock
-from speedtronic.pure.scaling import ScaleState
 from speedtronic.shell import generators
 from speedtronic.shell.checkpoint import Snapshot, all_finite
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
 from speedtronic.shell.data import Data, Prefetcher
+from speedtronic.shell.data.base import StepBatch
 from speedtronic.shell.device import seeded
+from speedtronic.shell.distributed.coordinator import Coordinator
 from speedtronic.shell.evaluate import Evaluation, evaluate
 from speedtronic.shell.hooks import Hooks
 from speedtronic.shell.interrupt import Interrupt
+from speedtronic.shell.meeting import Meeting
 from speedtronic.shell.meters import Stopwatch, memory_bytes
 from speedtronic.shell.metrics import MetricLog
 from speedtronic.shell.progress import Eta, ProgressBar, step_line
-from speedtronic.shell.session import Session, on_device
+from speedtronic.shell.reading import Reading, read
+from speedtronic.shell.session import Session, hub_config, on_device
 from speedtronic.shell.timebox import TimeBox
 
 logger = logging.getLogger(__name__)
@@ -49,8 +51,14 @@ class Counters:
     position: int = 0  # steps done, skipped ones included
     samples: int = 0
     tokens: int = 0
+    data_shift: int = 0  # how far the node's data is ahead of the position
     wall_seconds: float = 0.0
     timed_seconds: float = 0.0  # of a run bounded in minutes, at its last step
+
+    @property
+    def cursor(self) -> int:
+        """The step of the data that is read next."""
+        return self.position + self.data_shift
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -66,20 +74,7 @@ class Tools:
     interrupt: Interrupt
     run_id: str
     reasons: tuple[str, ...]  # why this run is not exact any more
-
-
-@attrs.frozen(kw_only=True)
-class Reading:
-    """What one copy from the device tells about the last step."""
-
-    loss: float
-    gradient_norm: float
-    applied: bool
-    step: int  # that changed the parameters
-    skipped: int
-    skipped_in_row: int
-    scale: float | None
-    metrics: dict[str, float]
+    coordinator: Coordinator | None = None  # of a run with other nodes
 
 
 class Loop:
@@ -100,6 +95,10 @@ class Loop:
             wall_seconds=counters.wall_seconds, tokens=counters.tokens
         )
         self._eta = Eta(self.last_step)
+        self._prefetcher: Prefetcher | None = None
+        self._save_waits = False
+        node = tools.coordinator
+        self._meeting = None if node is None else Meeting(self, node)
 
     @property
     def last_step(self) -> int | None:
@@ -121,25 +120,55 @@ class Loop:
             TrainingError: after too many skipped steps in a row, or if the run ends
                 without usable weights.
         """
-        data = self.config.data
-        pin = data.pin_memory
-        prefetcher = Prefetcher(
-            self.tools.data,
-            self.counters.position,
-            2 if data.prefetch_factor is None else data.prefetch_factor,
-            pin=self.session.device.type == "cuda" if pin is None else pin,
-        )
-        with prefetcher:
+        with closing(self):
             first = True
+            self._meet(0, 0)
             while not self.over and not self.tools.interrupt:
-                self._advance(prefetcher, first)
+                self._advance(first)
                 first = False
-        if self._saved_at != self.counters.position:
+            if self._meeting is not None:
+                self._meeting.leave()
+        if self._meeting is not None or self._saved_at != self.counters.position:
             self._save(wait=True)
         elif self.tools.writer is not None:
             self.tools.writer.wait()  # nothing may be called done before it is
         if self.over:
             self._check_end()
+
+    def close(self) -> None:
+        """Stop reading ahead."""
+        if self._prefetcher is not None:
+            self._prefetcher.close()
+            self._prefetcher = None
+
+    def read_on_from(self, cursor: int) -> None:
+        """Take the next batch from another place in the data."""
+        shift = cursor - self.counters.position
+        if shift != self.counters.data_shift:
+            self.counters = attrs.evolve(self.counters, data_shift=shift)
+            self.close()
+
+    def _next_batch(self) -> StepBatch:
+        if self._prefetcher is None:
+            data = self.config.data
+            pin = data.pin_memory
+            self._prefetcher = Prefetcher(
+                self.tools.data,
+                self.counters.cursor,
+                2 if data.prefetch_factor is None else data.prefetch_factor,
+                pin=self.session.device.type == "cuda" if pin is None else pin,
+            )
+        return self._prefetcher.next()
+
+    def _meet(self, steps: int, tokens: int) -> None:
+        if self._meeting is None:
+            return
+        try:
+            self._meeting.meet(steps, tokens)
+        except TrainingError:
+            if self._meeting.may_save:
+                self._save(wait=True)  # what was learned must not be lost
+            raise
 
     def _check_end(self) -> None:
         """Do not call a run completed whose weights are of no use."""
@@ -155,10 +184,10 @@ class Loop:
                 " and go on from a checkpoint before"
             )
 
-    def _advance(self, prefetcher: Prefetcher, first: bool) -> None:
+    def _advance(self, first: bool) -> None:
         tools, counters = self.tools, self.counters
         with self._watch.measure("data"):
-            batch = prefetcher.next()
+            batch = self._next_batch()
             micro_batches = on_device(batch.micro_batches, self.session.device)
         share = None
         if tools.timebox is not None:
@@ -179,7 +208,11 @@ class Loop:
             tools.log.event("compile", counters.position, kept=self._runner.compiled)
         self._look(info, share)
         tools.bar.advance(counters.position)
+        with self._watch.measure("round"):
+            self._meet(1, batch.tokens)
         if self._is_due(self.config.checkpoint.every_steps) or self._minutes_passed():
+            self._save_waits = True
+        if self._save_waits and (self._meeting is None or self._meeting.may_save):
             self._save(wait=False)
 
     def _is_due(self, every: int | None) -> bool:
@@ -268,17 +301,33 @@ class Loop:
     def _save(self, *, wait: bool) -> None:
         tools = self.tools
         self._saved_at, self._saved_time = self.counters.position, time.monotonic()
+        self._save_waits = False
         if tools.writer is None:
             return
         with self._watch.measure("checkpoint"):
             if tools.timebox is not None:
                 tools.timebox.sync()
             tools.log.sync()
-            snapshot = self._snapshot()
-            (tools.writer.save_now if wait else tools.writer.save)(snapshot)
+            snapshot = self._with_round(self.snapshot())
+            if wait:
+                replace = self._meeting is not None  # a newer round, at the same step
+                tools.writer.save_now(snapshot, replace=replace)
+            else:
+                tools.writer.save(snapshot)
         tools.log.event("checkpoint", self.counters.position)
 
-    def _snapshot(self) -> Snapshot:
+    def _with_round(self, snapshot: Snapshot) -> Snapshot:
+        if self._meeting is None:
+            return snapshot
+        values, tensors = self._meeting.saved()
+        return attrs.evolve(
+            snapshot,
+            values={**snapshot.values, **values},
+            tensors={**snapshot.tensors, **tensors},
+        )
+
+    def snapshot(self) -> Snapshot:
+        """What a checkpoint of this moment holds; it is not copied."""
         data, position = self.tools.data, self.counters.position
         captured = generators.capture()
         inexact = () if data.exact else (data.inexact_because or "the data",)
@@ -289,7 +338,7 @@ class Loop:
             state=self.state,
             values={
                 "counters": attrs.asdict(self.counters),
-                "data": data.state_dict(position),
+                "data": data.state_dict(self.counters.cursor),
                 "fingerprint": data.fingerprint,
                 "generators": captured.values,
             },
@@ -308,44 +357,6 @@ class Loop:
                 )
             ),
         )
-
-
-def read(state: InnerState, info: StepInfo) -> Reading:
-    """Copy what a record needs from the device, all at once."""
-    names, scale = list(info.metrics), state.scale
-    values = [
-        info.loss,
-        info.gradient_norm,
-        info.applied,
-        state.step,
-        state.skipped,
-        state.skipped_in_row,
-        scale.scale if isinstance(scale, ScaleState) else torch.zeros(()),
-        *info.metrics.values(),
-    ]
-    device = info.loss.device
-    wide = torch.float32 if device.type == "mps" else torch.float64
-    told = torch.stack([v.to(device, wide) for v in values]).tolist()
-    return Reading(
-        loss=told[0],
-        gradient_norm=told[1],
-        applied=bool(told[2]),
-        step=int(told[3]),
-        skipped=int(told[4]),
-        skipped_in_row=int(told[5]),
-        scale=told[6] if isinstance(scale, ScaleState) else None,
-        metrics=dict(zip(names, told[7:], strict=True)),
-    )
-
-
-def hub_config(session: Session) -> dict[str, object]:
-    """The ``config.json`` beside a checkpoint's weights."""
-    own = getattr(session.module, "config", None)
-    text: Callable[[], str] | None = getattr(own, "to_json_string", None)
-    if text is not None:  # a transformers model
-        told: dict[str, object] = json.loads(text())
-        return told
-    return {"model_type": "speedtronic", **attrs.asdict(session.config.model)}
 
 
 def _seed(seed: int, position: int) -> int:

@@ -17,7 +17,7 @@ from typing import Literal
 import attrs
 import torch
 
-Part = Literal["data", "compute", "evaluation", "checkpoint", "compile"]
+Part = Literal["data", "compute", "evaluation", "checkpoint", "compile", "round"]
 
 
 @attrs.frozen(kw_only=True)
@@ -29,6 +29,7 @@ class Lap:
     evaluation_seconds: float
     checkpoint_seconds: float
     compile_seconds: float
+    round_seconds: float
     wall_seconds: float  # cumulative, resumed attempts included
     tokens_per_second: float | None  # None where a compiled step makes it meaningless
 
@@ -91,6 +92,7 @@ class Stopwatch:
             evaluation_seconds=spent.get("evaluation", 0.0),
             checkpoint_seconds=spent.get("checkpoint", 0.0),
             compile_seconds=spent.get("compile", 0.0),
+            round_seconds=spent.get("round", 0.0),
             wall_seconds=self._wall,
             tokens_per_second=done / working if rated else None,
         )

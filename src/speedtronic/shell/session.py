@@ -1,6 +1,7 @@
 """From a config to what a run computes with: model, loss, optimizer, first state."""
 
 import functools
+import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from speedtronic.errors import ConfigError, ModelError
 from speedtronic.pure.config import Config
 from speedtronic.pure.contract import ContractError, count_of
+from speedtronic.pure.data.position import node_key
 from speedtronic.pure.gradient import gradient
 from speedtronic.pure.inner import InnerState, StepRule, init_inner
 from speedtronic.pure.module import (
@@ -32,6 +34,7 @@ from speedtronic.shell.device import (
     choose_arithmetic,
     choose_device,
 )
+from speedtronic.shell.distributed.identity import node_name
 from speedtronic.shell.factory import nearest
 from speedtronic.shell.first_batch import try_first_batch
 from speedtronic.shell.models import model_from_config
@@ -112,10 +115,13 @@ def build_session(config: Config, example: Batch) -> Session:
     targets = max(1.0, float(count_of(example)))
     first_scale = config.precision.initial_scale / targets
     scale = init_scale(first_scale) if arithmetic.scaled else ()
+    key = fold_in(key_from_seed(config.run.seed), _MODEL_STREAM)
+    if config.distributed.enabled:
+        key = node_key(key, node_name(config))
     state = init_inner(
         optimizer,
         params,
-        fold_in(key_from_seed(config.run.seed), _MODEL_STREAM),
+        key,
         frozen=frozen,
         buffers=buffers,
         scale=scale,
@@ -223,3 +229,13 @@ def on_device(batch: Batch, device: torch.device) -> Batch:
     return tree_map(
         lambda x: x.to(device, non_blocking=True) if isinstance(x, Tensor) else x, batch
     )
+
+
+def hub_config(session: Session) -> dict[str, object]:
+    """The ``config.json`` beside a checkpoint's weights."""
+    own = getattr(session.module, "config", None)
+    text: Callable[[], str] | None = getattr(own, "to_json_string", None)
+    if text is not None:  # a transformers model
+        told: dict[str, object] = json.loads(text())
+        return told
+    return {"model_type": "speedtronic", **attrs.asdict(session.config.model)}

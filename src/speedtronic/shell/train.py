@@ -20,6 +20,9 @@ from speedtronic.shell.config import checked, to_dict
 from speedtronic.shell.data import Data, open_data
 from speedtronic.shell.data.prepare import Progress, silent
 from speedtronic.shell.device import choose_device, machine
+from speedtronic.shell.distributed.coordinator import Coordinator
+from speedtronic.shell.distributed.identity import data_share
+from speedtronic.shell.distributed.node import Joined, join, start_node
 from speedtronic.shell.hooks import Hook, RunInfo, build_hooks
 from speedtronic.shell.interrupt import Interrupt
 from speedtronic.shell.loop import Counters, Loop, Tools
@@ -85,29 +88,32 @@ def train(
             checkpoint is kept.
     """
     config = checked(config)
-    if config.distributed.enabled:
-        raise ConfigError(
-            "distributed.enabled: training with other nodes is not in this version;"
-            " set it to false"
-        )
     chosen, mode = _how(config, resume, overwrite)
     with ExitStack() as stack:
         # Nothing is begun or deleted before data and model are known to be usable.
         RunDirectory.check(run_folder(config), mode)
         device = choose_device(config.run.device)
         stack.enter_context(machine(config.run, device))
-        data = open_data(config, directory=token_folder(config), progress=preparing)
+        data = open_data(
+            config,
+            directory=token_folder(config),
+            progress=preparing,
+            **data_share(config),
+        )
         stack.callback(data.close)
         batch = data.train_batch(0).micro_batches[0]
         session = build_session(config, batch)
         if told := own_loss(session.module, tree_map(lambda x: x[:1], batch)):
             raise ModelError(told)
+        joined = None
+        if config.distributed.enabled:
+            joined = join(config, session, data.fingerprint)
         run = stack.enter_context(RunDirectory.open(run_folder(config), mode, config))
         for note in (*run.notes, *data.notes, *session.notes):
             logger.info("%s", note)
         if run.finished_step is not None:
             return _already_done(run, run.finished_step)
-        return _run(stack, config, run, data, session, chosen, progress, hooks)
+        return _run(stack, config, run, data, session, joined, chosen, progress, hooks)
 
 
 def _how(
@@ -164,6 +170,7 @@ def _run(
     run: RunDirectory,
     data: Data,
     session: Session,
+    joined: Joined | None,
     chosen: Path | None,
     progress: bool | None,
     hooks: Sequence[Callable[[], Hook]],
@@ -203,6 +210,10 @@ def _run(
         resumed_from=counters.position if resumed else None,
         history=log.history,
     )
+    coordinator = None
+    if joined is not None:
+        coordinator = _start_node(config, session, joined, run, resumed)
+        stack.enter_context(coordinator)
     running = build_hooks([*config.logging.hooks, *hooks], info)
     # Last, because whatever is built before may draw from the global generators.
     reasons = () if resumed is None else _restore_generators(resumed)
@@ -216,6 +227,7 @@ def _run(
         interrupt=interrupt,
         run_id=run.run_id,
         reasons=reasons,
+        coordinator=coordinator,
     )
     loop = Loop(session, tools, state, counters)
     log.event("train_start", counters.position, device=str(session.device))
@@ -295,6 +307,20 @@ def _resume(
         logger.warning("%s", note)
     logger.info("resumed from %s", found.path)
     return resumed
+
+
+def _start_node(
+    config: Config,
+    session: Session,
+    joined: Joined,
+    run: RunDirectory,
+    resumed: _Resumed | None,
+) -> Coordinator:
+    saved = None
+    if resumed is not None:
+        snapshot = resumed.found.snapshot
+        saved = snapshot.values, snapshot.tensors
+    return start_node(config, session, joined, run.path, saved)
 
 
 def _restore_generators(resumed: _Resumed) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ def example_record(step: int, **changes: Any) -> StepRecord:
         "compute_seconds": 0.375,
         "evaluation_seconds": 0.0,
         "checkpoint_seconds": 0.0,
+        "round_seconds": 0.0,
         "compile_seconds": 0.0,
         "memory_bytes": 2**28,
         "skipped_steps": 0,

@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from speedtronic.pure.config import (
+    Checkpoint,
     Compile,
     Config,
     Data,
@@ -140,9 +141,46 @@ def test_the_defaults_contradict_nothing() -> None:
             "at most distributed.retry_max 1",
         ),
         (
-            Config(distributed=Distributed(enabled=True, mode="single")),
+            Config(
+                distributed=Distributed(
+                    enabled=True, role="auto", lane="dir:x", mode="single"
+                )
+            ),
             "distributed.mode",
             "expected dumb_diloco",
+        ),
+        (
+            Config(distributed=Distributed(enabled=True, lane="dir:x")),
+            "distributed.role",
+            "expected worker, auto or master",
+        ),
+        (
+            Config(distributed=Distributed(enabled=True, role="worker")),
+            "distributed.lane",
+            "expected dir:PATH or hub:OWNER/NAME",
+        ),
+        (
+            Config(
+                distributed=Distributed(enabled=True, role="worker", lane="dir:x"),
+                checkpoint=Checkpoint(enabled=False),
+            ),
+            "checkpoint.enabled",
+            "expected true with distributed.enabled",
+        ),
+        (
+            Config(distributed=Distributed(lane="dir:x", repo_id="a/b")),
+            "distributed.repo_id",
+            "expected distributed.lane 'dir:x'",
+        ),
+        (
+            Config(distributed=Distributed(staleness=65)),
+            "distributed.window",
+            "expected at least the staleness 65",
+        ),
+        (
+            Config(distributed=Distributed(per_round=2, quorum=3)),
+            "distributed.quorum",
+            "expected at most per_round 2",
         ),
         (
             Config(distributed=Distributed(node_id="a", collaborators=("a",))),

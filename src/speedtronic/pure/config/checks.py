@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from speedtronic.pure.config import Config, Data, Distributed, Model, Source
 from speedtronic.pure.config.fields import FIELDS, value_at
 from speedtronic.pure.config.model import REFERENCE_MODELS
+from speedtronic.pure.round.manifest import Limits
 
 ONLY_REFERENCE = (
     "n_layer",
@@ -48,7 +49,7 @@ def problems(config: Config) -> list[str]:
         *_sources(data),
         *_steps(config, data),
         *_optimizer(config),
-        *_distributed(config.distributed),
+        *_distributed(config),
     ]
 
 
@@ -211,16 +212,53 @@ def _optimizer(c: Config) -> Iterator[str]:
         )
 
 
-def _distributed(d: Distributed) -> Iterator[str]:
+def _distributed(c: Config) -> Iterator[str]:
+    d = c.distributed
     if d.retry_initial > d.retry_max:
         yield (
             f"distributed.retry_initial: expected at most distributed.retry_max "
             f"{d.retry_max}, found {d.retry_initial}"
         )
-    if d.enabled and d.mode == "single":
-        yield "distributed.mode: expected dumb_diloco when enabled, found 'single'"
     if d.node_id is not None and d.node_id in d.collaborators:
         yield (
             f"distributed.collaborators: expected the other nodes only, found this "
             f"node's own node_id {d.node_id!r}"
+        )
+    told = _limits(d).problems()
+    if d.quorum > d.per_round:
+        told.append(
+            f"quorum: expected at most per_round {d.per_round}, found {d.quorum}"
+        )
+    yield from (f"distributed.{line}" for line in told)
+    if d.lane is not None and d.repo_id is not None and d.lane != f"hub:{d.repo_id}":
+        yield (
+            f"distributed.repo_id: expected distributed.lane {d.lane!r}, which it is "
+            f"short for, found {d.repo_id!r}"
+        )
+    if d.enabled:
+        yield from _enabled(c)
+
+
+def _limits(d: Distributed) -> Limits:
+    return Limits(staleness=d.staleness, window=d.window, per_round=d.per_round)
+
+
+def _enabled(c: Config) -> Iterator[str]:
+    d = c.distributed
+    if d.mode == "single":
+        yield "distributed.mode: expected dumb_diloco when enabled, found 'single'"
+    if d.role == "single":
+        yield (
+            "distributed.role: expected worker, auto or master when enabled, found "
+            "'single'"
+        )
+    if d.lane is None and d.repo_id is None:
+        yield (
+            "distributed.lane: expected dir:PATH or hub:OWNER/NAME when enabled, found "
+            "null"
+        )
+    if not c.checkpoint.enabled:
+        yield (
+            "checkpoint.enabled: expected true with distributed.enabled, found false; "
+            "what was sent must survive a crash of this node"
         )

@@ -27,7 +27,13 @@ class Distributed:
         check=one_of("dumb_diloco", "single"),
     )
     role: str = field(
-        "single", "single, master, worker or auto", scope="node", check=one_of(*ROLES)
+        "single",
+        "worker, auto (may lead) or master (may lead and begins the run)",
+        scope="node",
+        check=one_of(*ROLES),
+    )
+    lane: str | None = field(
+        None, "where nodes meet: dir:PATH or hub:OWNER/NAME", scope="node"
     )
     node_id: str | None = field(
         None, "name of this node", scope="node", check=file_name
@@ -35,13 +41,78 @@ class Distributed:
     collaborators: tuple[str, ...] = field(
         (), "names of the other nodes", scope="node", check=each(file_name)
     )
-    inner_steps: int = field(500, "steps between two rounds", check=positive)
-    poll_interval: float = field(
-        60.0, "seconds between looks at the lane", scope="node", check=positive
+    inner_steps: int = field(
+        500, "steps between two deltas of this node", scope="node", check=positive
+    )
+    inner_seconds: float | None = field(
+        None,
+        "cut a delta after so many seconds, if that comes first",
+        scope="node",
+        check=positive,
+    )
+    wait: float = field(
+        0.0,
+        "seconds to pause for the decision on each delta",
+        scope="node",
+        check=not_negative,
+    )
+    carry: bool = field(
+        True, "keep work that is not counted yet on top of a newer global", scope="node"
+    )
+    poll_interval: float | None = field(
+        None,
+        "seconds between looks at the lane (default: 60 on the Hub, else 0.5)",
+        scope="node",
+        check=positive,
     )
     outer_lr: float = field(0.7, "learning rate of the outer step", check=positive)
     outer_momentum: float = field(0.9, "momentum of the outer step", check=below_one)
-    repo_id: str | None = field(None, "OWNER/NAME on the Hub", scope="node")
+    nesterov: bool = field(True, "Nesterov momentum; false is the heavy ball")
+    aggregate: str = field(
+        "mean",
+        "how deltas become one: mean or token_mean",
+        check=one_of("mean", "token_mean"),
+    )
+    staleness_discount: bool = field(False, "weigh deltas of older bases less")
+    buffers: str = field(
+        "average",
+        "average buffers such as running statistics, or keep them local",
+        check=one_of("average", "local"),
+    )
+    staleness: int = field(
+        8, "rounds that the base of a delta may lie back", check=positive
+    )
+    window: int = field(64, "rounds for which a decision is remembered", check=positive)
+    per_round: int = field(16, "deltas that one round takes", check=positive)
+    quorum: int = field(
+        1, "deltas that a leader's round needs", scope="node", check=positive
+    )
+    grace: float = field(
+        30.0,
+        "seconds that a leader waits for more deltas than the quorum",
+        scope="node",
+        check=not_negative,
+    )
+    lease: float | None = field(
+        None,
+        "seconds without news after which another node leads"
+        " (default: 600 on the Hub, else 60)",
+        scope="node",
+        check=positive,
+    )
+    keep_rounds: int | str = field(
+        10,
+        "rounds kept for replay: a number, or all",
+        scope="node",
+        check=lambda v: (
+            None
+            if v == "all" or (type(v) is int and v >= 0)
+            else "all or a number of at least 0"
+        ),
+    )
+    repo_id: str | None = field(
+        None, "OWNER/NAME, short for lane: hub:OWNER/NAME", scope="node"
+    )
     token: Secret | None = field(
         None, "better left to the environment (HF_TOKEN)", scope="node"
     )
@@ -56,7 +127,9 @@ class Distributed:
     retry_attempts: int = field(
         6, "attempts before an operation is given up", scope="node", check=positive
     )
-    reset_inner_optimizer: bool = field(True, "fresh moments at adoption")
+    reset_inner_optimizer: bool = field(
+        False, "begin anew with the inner optimizer whenever the base moves"
+    )
     async_delta_upload: bool = field(True, "upload behind the training", scope="node")
     delta_upload_queue_size: int = field(
         1, "uploads in flight", scope="node", check=positive
@@ -68,6 +141,9 @@ class Distributed:
         check=one_of("skip", "wait", "block", "replace"),
     )
     delta_upload_shutdown_timeout: float = field(
-        5.0, "seconds to deliver the last delta", scope="node", check=not_negative
+        60.0,
+        "seconds to deliver the last delta, and to end leading",
+        scope="node",
+        check=not_negative,
     )
     async_global_poll: bool = field(True, "poll behind the training", scope="node")

@@ -4,7 +4,7 @@ The reference page, the starter config, the command line's hints and the compari
 of two configs all read this list, so that a field is described in one place only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -83,3 +83,31 @@ def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
     """
     pairs = ((p, value_at(one, p), value_at(other, p)) for p in FIELDS)
     return {path: (a, b) for path, a, b in pairs if a != b}
+
+
+def shared(config: Config) -> dict[str, Any]:
+    """What all nodes of a run must agree on, by dotted path, as plain JSON values.
+
+    >>> shared(Config())["optimizer.lr"], "run.device" in shared(Config())
+    (0.0003, False)
+    """
+    return {
+        path: _shared(value_at(config, path))
+        for path, field in FIELDS.items()
+        if field.scope == "run"
+    }
+
+
+def _shared(value: Any) -> Any:
+    """Plain values; of sections in a list, the fields that belong to the run."""
+    if attrs.has(type(value)):
+        return {
+            field.name: _shared(getattr(value, field.name))
+            for field in attrs.fields(type(value))
+            if field.metadata["scope"] == "run"
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _shared(item) for key, item in sorted(value.items())}
+    if isinstance(value, list | tuple):
+        return [_shared(item) for item in value]
+    return value

@@ -229,8 +229,8 @@ def _closes(
 ) -> bool:
     """Whether the round ends with these deltas.
 
-    With the quorum there is a grace window for the others. It ends early when every
-    stream that counted in the last two rounds has delivered.
+    With the quorum there is a grace window for the others. It ends early when as many
+    as are expected, or all streams that counted in the last two rounds, have delivered.
     """
     accepted = {c.name.stream for c in decisions.accepted}
     if not accepted:
@@ -239,6 +239,8 @@ def _closes(
         return True
     if state.quorum_s is None:
         return False
+    if 0 < state.settings.expected <= len(accepted):
+        return True
     if now_s - state.quorum_s >= state.settings.grace_s:
         return True
     active = {

@@ -1,0 +1,78 @@
+"""A worker's effects on a lane: fetch the newer global, send the pending delta.
+
+Called in background threads, one call of a kind at a time. Nothing here decides.
+"""
+
+from pathlib import Path
+
+from speedtronic.errors import Corrupt
+from speedtronic.pure.delta import Delta, Weights
+from speedtronic.pure.round.events import Fetch
+from speedtronic.pure.round.header import Header
+from speedtronic.pure.round.names import DeltaName
+from speedtronic.pure.tree import check_same
+from speedtronic.shell.delta_file import open_delta
+from speedtronic.shell.distributed.fetched import fetch_checked, fetched
+from speedtronic.shell.distributed.files import (
+    read_header,
+    read_weights,
+    write_delta,
+)
+from speedtronic.shell.lanes.base import ANY, Lane
+
+
+class Follower:
+    """Performs the effects of a `worker`.
+
+    Args:
+        lane: of the run.
+        folder: for files on their way; it is this process's own.
+        likes: the model, on the meta device.
+    """
+
+    def __init__(self, lane: Lane, folder: Path, likes: Weights) -> None:
+        self._lane, self._folder, self._likes = lane, folder, likes
+
+    def fetch(self, effect: Fetch) -> tuple[Weights | None, tuple[int, ...]]:
+        """The weights that are asked for, and the cursors in the headers.
+
+        Raises:
+            LaneError: something cannot be had, or is not what it should be.
+        """
+        cursors = tuple(self._cursor(n, effect.revision) for n in effect.headers)
+        if effect.weights is None:
+            return None, cursors
+        path = self._folder / "global.safetensors"
+        fetch_checked(self._lane, effect.weights, effect.revision, path)
+        weights = read_weights(path)
+        path.unlink()
+        try:
+            check_same("params", self._likes.params, weights.params)
+            check_same("buffers", self._likes.buffers, weights.buffers)
+        except ValueError as error:
+            raise Corrupt(f"{effect.weights.name}: {error}") from error
+        return weights, cursors
+
+    def upload(self, header: Header, delta: Delta) -> None:
+        """Commit a delta; the same bytes every time.
+
+        Raises:
+            LaneError: it is not there, or nobody knows.
+            StorageError: its file cannot be written.
+        """
+        path = self._folder / f"{header.id}.safetensors"
+        if not path.exists():
+            self.forget()
+            write_delta(path, delta, header)
+        line = f"{header.node}: delta {header.seq} on round {header.base_round}"
+        self._lane.commit({header.name.path: path}, parent=ANY, message=line)
+
+    def forget(self) -> None:
+        """Remove the files of deltas that are decided."""
+        for path in self._folder.glob("*.safetensors"):
+            path.unlink(missing_ok=True)
+
+    def _cursor(self, name: DeltaName, revision: str) -> int:
+        path = self._folder / "header.safetensors"
+        with fetched(self._lane, name.path, revision, path), open_delta(path) as file:
+            return read_header(file).cursor

@@ -1,0 +1,119 @@
+"""Who a node is, and whether it computes what the other nodes of its run compute."""
+
+import hashlib
+import os
+import platform
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from speedtronic.errors import ConfigError
+from speedtronic.pure.config import Config
+from speedtronic.pure.config.fields import shared
+from speedtronic.pure.data.position import node_share
+from speedtronic.pure.delta import Weights
+from speedtronic.pure.round import names, plain
+from speedtronic.shell import blobs
+
+NODE_VARIABLE = "SPEEDTRONIC_NODE_ID"
+
+
+def node_name(config: Config) -> str:
+    """The node's name: of the config, else of the environment, else of the host.
+
+    Raises:
+        ConfigError: it cannot be a node's name; with where it came from.
+    """
+    given = config.distributed.node_id or os.environ.get(NODE_VARIABLE)
+    if given is None:
+        host = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node())[:60].strip("._-")
+        return host or "node-0"
+    where = "distributed.node_id" if config.distributed.node_id else NODE_VARIABLE
+    try:
+        return names.check_node(given)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def data_share(config: Config) -> dict[str, Any]:
+    """Which part of the data a node reads, as arguments of `open_data`.
+
+    Nodes that the config names share each epoch. Where it names none, a node reads all
+    data in an order of its own.
+    """
+    section = config.distributed
+    if not section.enabled:
+        return {}
+    name = node_name(config)
+    if not section.collaborators:
+        return {"node": name, "nodes": None}
+    share = node_share(name, section.collaborators)
+    return {"node": share.node, "nodes": share.nodes}
+
+
+def recipe(
+    config: Config, fingerprint: str, weights: Weights, frozen: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """Everything that the nodes of a run must agree on, as plain JSON values.
+
+    Args:
+        config: of this node.
+        fingerprint: of its data.
+        weights: the shared model; only names, shapes and dtypes are looked at.
+        frozen: parameters that are not trained; they are named by their bytes, and
+            never travel.
+    """
+    return {
+        "config": shared(config),
+        "data": fingerprint,
+        "model": {
+            f"{part}.{name}": f"{x.dtype}{list(x.shape)}".removeprefix("torch.")
+            for part in ("params", "buffers")
+            for name, x in sorted(getattr(weights, part).items())
+        },
+        "frozen": frozen_sum(frozen) if frozen else None,
+    }
+
+
+def lineage_of(recipe: Mapping[str, Any]) -> str:
+    """The hash that stands in every header and manifest of a run."""
+    return plain.digest(dict(recipe))
+
+
+def frozen_sum(frozen: Mapping[str, Tensor]) -> str:
+    """The sha256 of frozen parameters, by name.
+
+    >>> import torch
+    >>> frozen_sum({"w": torch.ones(2)})[:16]
+    '6c7a3fc9ad1c2a6c'
+    """
+    total = hashlib.sha256()
+    for name, x in sorted(frozen.items()):
+        total.update(f"{name} {x.dtype} {list(x.shape)}\n".encode())
+        total.update(blobs.bytes_of(x))
+    return total.hexdigest()
+
+
+def disagreements(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """In what a node's recipe differs from its run's, one line each.
+
+    >>> run = {"config": {"optimizer.lr": 0.1}, "data": "x", "model": {}}
+    >>> disagreements({**run, "config": {"optimizer.lr": 0.2}}, run)
+    ["optimizer.lr: the run has 0.1, this node's config 0.2"]
+    """
+    told = []
+    mine, run = ours["config"], theirs["config"]
+    for path in sorted(mine.keys() | run.keys()):
+        if mine.get(path) != run.get(path):
+            found = f"{run.get(path)!r}, this node's config {mine.get(path)!r}"
+            told.append(f"{path}: the run has {found}")
+    for part, what in (
+        ("data", "the data differs"),
+        ("model", "the model has other tensors"),
+        ("frozen", "the frozen parameters have other bytes"),
+    ):
+        if ours.get(part) != theirs.get(part):
+            told.append(f"{what} than the run's")
+    return told

@@ -1,0 +1,179 @@
+"""A leader's effects on a lane: read deltas, take the outer step, publish.
+
+Called in background threads, one call of a kind at a time. Nothing here decides, and
+nothing of it is missed when it is lost: every file can be fetched or made again.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
+from speedtronic.pure.delta import Weights
+from speedtronic.pure.outer import OuterState
+from speedtronic.pure.round import manifest as manifests
+from speedtronic.pure.round.admit import Broken, Candidate, Facts
+from speedtronic.pure.round.events import Fold, Inspect, Publish
+from speedtronic.pure.round.manifest import File, Manifest
+from speedtronic.pure.round.names import DeltaName
+from speedtronic.pure.round.rule import from_numbers, origin_of
+from speedtronic.shell.aggregate_files import outer_step_from_files
+from speedtronic.shell.delta_file import open_delta
+from speedtronic.shell.distributed.fetched import fetch_checked
+from speedtronic.shell.distributed.files import read_global, read_header, write_global
+from speedtronic.shell.lanes.base import Blob, Copy, Lane
+
+Beside = Callable[[Manifest], Mapping[str, bytes]]
+
+
+class Leader:
+    """Performs the effects of a `master`.
+
+    Args:
+        lane: of the run.
+        folder: for files on their way; it is this process's own.
+        likes: the model, on the meta device.
+        renamed: names in the published file that differ from the model's own.
+        beside: what else a manifest is published with, for people and their tools.
+    """
+
+    def __init__(
+        self,
+        lane: Lane,
+        folder: Path,
+        likes: Weights,
+        renamed: Mapping[str, str],
+        beside: Beside = lambda manifest: {},
+    ) -> None:
+        self._lane, self._folder, self._likes = lane, folder, likes
+        self._renamed, self._beside = renamed, beside
+        self._made: dict[str, Path] = {}  # by sha256
+        self._count = 0
+
+    def make(self, state: OuterState) -> tuple[File, File]:
+        """Write a global model here, to be published later.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        self._count += 1
+        folder = self._folder / f"made-{self._count}"
+        folder.mkdir()
+        files = write_global(folder, state, self._renamed)
+        self._made |= {file.sha256: folder / file.name for file in files}
+        return files
+
+    def inspect(
+        self, effect: Inspect, held: Collection[DeltaName]
+    ) -> tuple[tuple[Candidate, ...], tuple[Broken, ...]]:
+        """Download deltas and say what is in them.
+
+        Args:
+            effect: which ones.
+            held: deltas read before whose files may be needed still.
+
+        Raises:
+            LaneError: the lane does not answer.
+        """
+        self._drop_deltas({name.id for name in (*held, *effect.names)})
+        candidates: list[Candidate] = []
+        broken: list[Broken] = []
+        for name in effect.names:
+            try:
+                candidates.append(self._read(name, effect.revision))
+            except Missing:
+                continue  # decided by somebody else meanwhile
+            except (Corrupt, Damaged) as error:
+                broken.append(Broken(name, str(error)))
+        return tuple(candidates), tuple(broken)
+
+    def fold(self, effect: Fold) -> tuple[File, File]:
+        """Take the outer step and keep what it made.
+
+        Raises:
+            LaneError: a file cannot be had, or has changed.
+            StorageError: the result cannot be written.
+        """
+        manifest = effect.manifest
+        rule = from_numbers(manifest.outer)
+        deltas = {
+            origin_of(c.header, manifest.round + 1): self._delta(c, effect.revision)
+            for c in effect.accepted
+        }
+        weights = self._file(manifest.weights, effect.revision)
+        momentum = self._file(manifest.momentum, effect.revision)
+        try:
+            state = read_global(weights, momentum, manifest.round)
+            after, _ = outer_step_from_files(state, deltas, rule.aggregator, rule.outer)
+        except (Damaged, ValueError) as error:
+            raise Corrupt(f"round {manifest.round + 1}: {error}") from error
+        files = self.make(after)
+        self._drop_made({manifest.weights, manifest.momentum, *files})
+        return files
+
+    def publish(self, effect: Publish) -> None:
+        """Commit a manifest and what belongs to it.
+
+        Raises:
+            LaneError: it is not there, or nobody knows.
+        """
+        manifest = effect.manifest
+        adds: dict[str, Blob] = dict(self._beside(manifest) if effect.fresh else {})
+        adds |= dict.fromkeys(effect.names, manifests.encode(manifest))
+        if effect.fresh:
+            for file in (manifest.weights, manifest.momentum):
+                if file.sha256 not in self._made:
+                    raise LaneError(f"{file.name} of round {manifest.round} is gone")
+                adds[file.name] = self._made[file.sha256]
+        adds |= {new: Copy(old) for old, new in effect.copies}
+        line = f"round {manifest.round}, serial {manifest.serial}"
+        self._lane.commit(adds, effect.deletes, parent=effect.parent, message=line)
+
+    def _read(self, name: DeltaName, revision: str) -> Candidate:
+        path = self._path(name)
+        if not path.exists():
+            self._lane.fetch(name.path, revision, path)
+        with open_delta(path) as file:
+            header = read_header(file)
+            found = file.inspect(self._likes)
+        facts = Facts(
+            payload=found.payload,
+            payload_bytes=found.payload_bytes,
+            finite=found.finite,
+            mismatch="; ".join(found.mismatch),
+            norm=found.norm,
+        )
+        return Candidate(name=name, header=header, facts=facts)
+
+    def _delta(self, candidate: Candidate, revision: str) -> Path:
+        """The file of a delta as it was judged."""
+        path = self._path(candidate.name)
+        if not path.exists() and self._read(candidate.name, revision) != candidate:
+            path.unlink()
+            raise Corrupt(f"{candidate.name.path}: other bytes than were judged")
+        return path
+
+    def _file(self, file: File, revision: str) -> Path:
+        """A file of the global model that ``revision`` holds."""
+        if file.sha256 not in self._made:
+            self._count += 1
+            folder = self._folder / f"made-{self._count}"
+            folder.mkdir()
+            fetch_checked(self._lane, file, revision, folder / file.name)
+            self._made[file.sha256] = folder / file.name
+        return self._made[file.sha256]
+
+    def _path(self, name: DeltaName) -> Path:
+        return self._folder / f"{name.id}.safetensors"
+
+    def _drop_deltas(self, kept: set[str]) -> None:
+        for path in self._folder.glob("*.safetensors"):
+            if path.stem not in kept:
+                path.unlink(missing_ok=True)
+
+    def _drop_made(self, kept: set[File]) -> None:
+        sums = {file.sha256 for file in kept}
+        for gone in self._made.keys() - sums:
+            path = self._made.pop(gone)
+            path.unlink(missing_ok=True)
+            if not any(path.parent.iterdir()):
+                path.parent.rmdir()

@@ -1,0 +1,294 @@
+"""From a config to a node that takes part in a run: lane, machines, coordinator.
+
+A run is refused here, before anything is trained, if its lane cannot be opened or holds
+a run that this config does not fit; the lines say which fields differ.
+"""
+
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from torch import Tensor
+
+from speedtronic.errors import ConfigError, Corrupt, LaneError, RunError
+from speedtronic.pure.config import Config
+from speedtronic.pure.config.distributed import Distributed
+from speedtronic.pure.delta import Weights
+from speedtronic.pure.inner import InnerState
+from speedtronic.pure.outer import OuterRule, init_outer
+from speedtronic.pure.round import names, plain
+from speedtronic.pure.round.admit import Bounds
+from speedtronic.pure.round.manifest import Limits
+from speedtronic.pure.round.master import (
+    Genesis,
+    Master,
+    MasterSettings,
+    start_master,
+)
+from speedtronic.pure.round.record import Record
+from speedtronic.pure.round.rule import RoundRule, to_numbers
+from speedtronic.pure.round.worker import WorkerSettings, start_worker
+from speedtronic.pure.strict_json import from_json, to_json
+from speedtronic.pure.tree import tree_map
+from speedtronic.shell.atomic import write_bytes
+from speedtronic.shell.distributed.coordinator import Coordinator, Parts
+from speedtronic.shell.distributed.follower import Follower
+from speedtronic.shell.distributed.identity import (
+    disagreements,
+    lineage_of,
+    node_name,
+    recipe,
+)
+from speedtronic.shell.distributed.leader import Leader
+from speedtronic.shell.distributed.look import Looker
+from speedtronic.shell.distributed.published import published_names, run_files
+from speedtronic.shell.distributed.saved import from_checkpoint
+from speedtronic.shell.lanes import parse_lane
+from speedtronic.shell.lanes.base import Lane
+from speedtronic.shell.lanes.counted import CountedLane
+from speedtronic.shell.session import Session
+
+MEMBERSHIP = "round.json"  # in the run folder: the run that this node belongs to
+FOLDER = "lane"  # in the run folder: files on their way
+MAX_RUN_BYTES = 2**20
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Joined:
+    """An open lane, and what this node would train on it."""
+
+    node: str
+    lane: CountedLane
+    recipe: Mapping[str, Any]
+
+    @property
+    def lineage(self) -> str:
+        """Of the run that fits this node."""
+        return lineage_of(self.recipe)
+
+
+def open_lane(config: Config) -> Lane:
+    """The lane of a config; only a master makes a folder's lane.
+
+    Raises:
+        ConfigError: no such lane.
+        LaneError: it cannot be opened.
+    """
+    section = config.distributed
+    text = section.lane or f"hub:{section.repo_id}"
+    return parse_lane(text, create=section.role == "master")
+
+
+def join(config: Config, session: Session, fingerprint: str) -> Joined:
+    """Open the lane, and compare this node with the run on it.
+
+    Raises:
+        ConfigError: one line for each field in which the run differs.
+        RunError: the lane cannot be opened, or holds something else.
+    """
+    weights = shared_weights(config, session, session.initial)
+    own = recipe(config, fingerprint, weights, session.initial.frozen)
+    try:
+        lane = CountedLane(open_lane(config))
+        theirs = published_recipe(lane)
+    except LaneError as error:
+        raise RunError(f"distributed.lane: {error}") from error
+    told = [] if theirs is None else disagreements(own, theirs)
+    if told:
+        raise ConfigError([f"distributed.lane: {line}" for line in told])
+    return Joined(node=node_name(config), lane=lane, recipe=own)
+
+
+def published_recipe(lane: Lane) -> dict[str, Any] | None:
+    """What the run on a lane is computed with; None where there is no run.
+
+    Raises:
+        LaneError: the lane does not answer, or what it holds is no recipe.
+    """
+    revision = lane.head()
+    if revision is None or names.RUN not in lane.names(names.RUN, revision):
+        return None
+    told = plain.decode(lane.read(names.RUN, revision), names.RUN, MAX_RUN_BYTES)
+    found = told.get("recipe") if isinstance(told, dict) else None
+    if not isinstance(found, dict) or not isinstance(found.get("config"), dict):
+        raise Corrupt(f"{names.RUN}: expected the recipe of a run")
+    return found
+
+
+def shared_weights(config: Config, session: Session, state: InnerState) -> Weights:
+    """The part of a state that a run shares; it is not copied."""
+    local = config.distributed.buffers == "local"
+    return Weights(
+        params=state.params,
+        buffers={
+            name: x
+            for name, x in state.buffers.items()
+            if not local and name not in session.transient
+        },
+    )
+
+
+def start_node(
+    config: Config,
+    session: Session,
+    joined: Joined,
+    run_folder: Path,
+    saved: tuple[Mapping[str, Any], Mapping[str, Tensor]] | None,
+) -> Coordinator:
+    """Everything a node needs, ready to be entered.
+
+    Args:
+        config: of the node.
+        session: what it trains with.
+        joined: its lane.
+        run_folder: owned by this process.
+        saved: values and tensors of the checkpoint that it goes on from.
+
+    Raises:
+        CheckpointError, RunError, StorageError: it cannot go on from there.
+    """
+    shared = shared_weights(config, session, session.initial)
+    likes: Weights = tree_map(lambda x: x.to("meta"), shared)
+    found = None if saved is None else from_checkpoint(*saved, likes=likes)
+    record, progress = found or (None, None)
+    known = _known_run(run_folder) or (record.run if record else None)
+    life = secrets.token_hex(8)
+    folder = run_folder / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    for part in ("follower", "leader"):
+        (folder / part).mkdir(parents=True)
+    leader = None
+    master = None
+    if config.distributed.role in ("master", "auto"):
+        leader = Leader(
+            joined.lane,
+            folder / "leader",
+            likes,
+            published_names(config, likes),
+            run_files(config, session, joined.recipe),
+        )
+        master = _master(config, joined, life, leader, shared, known)
+    parts = Parts(
+        looker=Looker(joined.lane),
+        follower=Follower(joined.lane, folder / "follower", likes),
+        leader=leader,
+        remember=lambda run: _remember(run_folder, run),
+    )
+    return Coordinator(parts, _worker(config, joined, life, record), master, progress)
+
+
+def _worker(config: Config, joined: Joined, life: str, record: Record | None) -> Any:
+    section = config.distributed
+    settings = WorkerSettings(
+        node=joined.node,
+        life=life,
+        lineage=joined.lineage,
+        inner_steps=section.inner_steps,
+        round_s=section.inner_seconds,
+        wait_s=section.wait,
+        carry=section.carry,
+        reset_optimizer=section.reset_inner_optimizer,
+        poll_s=poll_s(section),
+        retry_initial_s=section.retry_initial,
+        retry_max_s=section.retry_max,
+    )
+    try:
+        return start_worker(settings, time.monotonic(), record)
+    except ValueError as error:
+        raise RunError(f"distributed: {error}; begin another run folder") from error
+
+
+def _master(
+    config: Config,
+    joined: Joined,
+    life: str,
+    leader: Leader,
+    shared: Weights,
+    known: str | None,
+) -> Master:
+    section = config.distributed
+    rule = round_rule(section)
+    genesis = None
+    if section.role == "master" and known is None:
+        first: Weights = tree_map(lambda x: x.detach().cpu(), shared)
+        weights, momentum = leader.make(init_outer(first, rule.outer))
+        genesis = Genesis(weights=weights, momentum=momentum)
+    size = sum(
+        x.numel() * x.itemsize
+        for part in (shared.params, shared.buffers)
+        for x in part.values()
+    )
+    settings = MasterSettings(
+        node=joined.node,
+        life=life,
+        lineage=joined.lineage,
+        limits=Limits(
+            staleness=section.staleness,
+            window=section.window,
+            per_round=section.per_round,
+        ),
+        outer=to_numbers(rule),
+        bounds=Bounds(payload_bytes=size),
+        genesis=genesis,
+        quorum=section.quorum,
+        expected=len(section.collaborators) + 1 if section.collaborators else 0,
+        grace_s=section.grace,
+        ttl_s=lease_s(section),
+        keep_rounds=None if section.keep_rounds == "all" else int(section.keep_rounds),
+        poll_s=min(5.0, poll_s(section)),
+        retry_initial_s=section.retry_initial,
+        retry_max_s=section.retry_max,
+    )
+    return start_master(settings, time.monotonic(), known)
+
+
+def round_rule(section: Distributed) -> RoundRule:
+    """How the run's leaders aggregate, and the step that they take."""
+    outer = OuterRule(
+        learning_rate=section.outer_lr,
+        momentum=section.outer_momentum,
+        nesterov=section.nesterov,
+    )
+    return RoundRule(
+        aggregate="mean" if section.aggregate == "mean" else "token_mean",
+        discount=section.staleness_discount,
+        outer=outer,
+    )
+
+
+def on_hub(section: Distributed) -> bool:
+    """Whether each look at the lane is a request over the internet."""
+    return section.lane is None or section.lane.startswith("hub:")
+
+
+def poll_s(section: Distributed) -> float:
+    """Seconds between two looks."""
+    default = 60.0 if on_hub(section) else 0.5
+    return default if section.poll_interval is None else section.poll_interval
+
+
+def lease_s(section: Distributed) -> float:
+    """Seconds without news after which another node leads."""
+    default = 600.0 if on_hub(section) else 60.0
+    return default if section.lease is None else section.lease
+
+
+def _known_run(run_folder: Path) -> str | None:
+    path = run_folder / MEMBERSHIP
+    if not path.exists():
+        return None
+    try:
+        return str(from_json(path.read_bytes())["run"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path} is damaged ({error}); it names the run that this node belongs"
+            " to: write it anew, or begin another run folder"
+        ) from error
+
+
+def _remember(run_folder: Path, run: str) -> None:
+    write_bytes(run_folder / MEMBERSHIP, f"{to_json({'run': run})}\n".encode())
