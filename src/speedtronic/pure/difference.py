@@ -17,9 +17,10 @@ _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @attrs.frozen(kw_only=True)
 class Difference:
-    """What two tensors differ in; without arguments, nothing."""
+    """In what two tensors differ."""
 
-    elements: int = 0  # with other bits; a complex one has two
+    compared: int = 0  # elements; a complex one counts as two
+    elements: int = 0  # with other bits
     largest: float = 0.0  # absolute; NaN if one of a pair is no number
     ulps: float = 0.0  # the most numbers of the dtype that lie between a pair, plus 1
     squares: float = 0.0  # the sum of squared differences
@@ -27,12 +28,12 @@ class Difference:
     def __str__(self) -> str:
         """In words.
 
-        >>> print(Difference(elements=3, largest=0.25, ulps=2.0, squares=0.1))
-        3 elements, by at most 0.25 (2 ulp)
+        >>> print(Difference(compared=8, elements=3, largest=0.25, ulps=2.0))
+        3 of 8 elements, by at most 0.25 (2 ulp)
         """
-        plural = "" if self.elements == 1 else "s"
         ulps = "" if math.isnan(self.largest) else f" ({self.ulps:.6g} ulp)"
-        return f"{self.elements} element{plural}, by at most {self.largest:.3g}{ulps}"
+        count = f"{self.elements} of {self.compared} elements"
+        return f"{count}, by at most {self.largest:.3g}{ulps}"
 
 
 def difference(a: Tensor, b: Tensor) -> Difference:
@@ -41,17 +42,18 @@ def difference(a: Tensor, b: Tensor) -> Difference:
     An ulp is the step from one number of the dtype to the next; for integers it is 1.
 
     >>> difference(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0 + 2**-22]))
-    Difference(elements=1, largest=2.384...e-07, ulps=1.0, squares=5.684...e-14)
+    Difference(compared=2, elements=1, largest=2.384...e-07, ulps=1.0, squares=5...e-14)
     """
     a, b = real(a).contiguous().view(-1), real(b).contiguous().view(-1)
     bits = _BITS[a.dtype.itemsize]
     unlike = a.view(bits) != b.view(bits)
     if not unlike.any():
-        return Difference()
+        return Difference(compared=len(unlike))
     a, b = a[unlike], b[unlike]
     apart = (a.double() - b.double()).abs()
     steps = (_place(a) - _place(b)).abs() if a.is_floating_point() else apart
     return Difference(
+        compared=len(unlike),
         elements=len(a),
         largest=apart.max().item(),
         ulps=steps.max().item(),
@@ -62,11 +64,12 @@ def difference(a: Tensor, b: Tensor) -> Difference:
 def joined(one: Difference, other: Difference) -> Difference:
     """The difference of two pieces taken together.
 
-    >>> one = Difference(elements=1, largest=2.0, ulps=9.0, squares=4.0)
-    >>> joined(one, Difference())
-    Difference(elements=1, largest=2.0, ulps=9.0, squares=4.0)
+    >>> one = Difference(compared=3, elements=1, largest=2.0, ulps=9.0, squares=4.0)
+    >>> joined(one, Difference(compared=5))
+    Difference(compared=8, elements=1, largest=2.0, ulps=9.0, squares=4.0)
     """
     return Difference(
+        compared=one.compared + other.compared,
         elements=one.elements + other.elements,
         largest=_most(one.largest, other.largest),
         ulps=_most(one.ulps, other.ulps),

@@ -1,0 +1,544 @@
+"""Rounds computed again, and what is said of a run that somebody spoiled."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import torch
+from tests.shell.distributed.tampering import (
+    ANCHOR,
+    FIRST,
+    HEAD,
+    content,
+    deltas,
+    flip,
+    flipped,
+    forged,
+    forged_everywhere,
+    kept,
+    lane_of,
+    lane_with,
+    manifest,
+)
+
+from speedtronic.errors import ConfigError, Corrupt, Missing
+from speedtronic.pure.aggregate import Aggregator, aggregate, mean, token_mean
+from speedtronic.pure.delta import from_named
+from speedtronic.pure.outer import OuterRule, outer_step
+from speedtronic.pure.round import chain, names
+from speedtronic.pure.round import manifest as manifests
+from speedtronic.pure.round.rule import RoundRule, from_numbers, origin_of, to_numbers
+from speedtronic.pure.tree import named_leaves
+from speedtronic.shell import blobs
+from speedtronic.shell.delta_file import open_delta
+from speedtronic.shell.distributed.files import read_header
+from speedtronic.shell.distributed.replay import Replayed, RoundReport, replay
+from speedtronic.shell.lanes import parse_lane
+from speedtronic.shell.lanes.memory import MemoryLane
+from speedtronic.testing.runs import recorded_run
+
+WEIGHTS, MOMENTUM = names.WEIGHTS, names.MOMENTUM
+Changes = dict[str, bytes | None]
+
+
+def problems(found: Replayed) -> dict[int, str]:
+    """What was wrong, by round."""
+    return {r.round: r.problem for r in found.rounds if r.problem}
+
+
+def spoiled(changes: Changes) -> dict[int, str]:
+    """What a replay says of the run with these changes."""
+    return problems(replay(lane_of({**content(), **changes})))
+
+
+def test_every_round_of_an_untouched_run_verifies() -> None:
+    """From the oldest anchor to the head, with what went into each."""
+    found = replay(lane_with())
+
+    assert found.ok
+    assert list(range(FIRST, HEAD + 1)) == [r.round for r in found.rounds]
+    assert all(r.verified for r in found.rounds)
+    assert [True] + 5 * [False] == [r.anchor for r in found.rounds]
+    counted = [len(manifest(round).accepted) for round in range(5, 10)]
+    assert [0, *counted] == [r.deltas for r in found.rounds]
+    assert all(r.tokens == 16 * r.steps > 0 for r in found.rounds[1:])
+
+
+def test_a_replay_ends_at_the_published_model() -> None:
+    """Under its own names, which the published file does not use."""
+    found = replay(lane_with())
+    assert found.state is not None
+    lane = lane_with()
+    with_names = blobs_of(lane, WEIGHTS)
+
+    assert {"w": "model.w"} == found.renamed
+    assert HEAD == found.state.round
+    assert torch.equal(with_names["model.w"], found.state.weights.params["w"])
+    assert torch.equal(with_names["mean"], found.state.weights.buffers["mean"])
+
+
+def blobs_of(lane: MemoryLane, name: str) -> dict[str, torch.Tensor]:
+    """The tensors in a file on a lane."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        lane.fetch(name, str(lane.head()), Path(folder) / "file")
+        return blobs.read(Path(folder) / "file")
+
+
+def test_a_round_is_the_definition_over_its_deltas(tmp_path: Path) -> None:
+    """`outer_step` of the `aggregate` in memory, for a round of several deltas."""
+    lane, round = lane_with(), max(range(5, 10), key=lambda n: len(deltas(n)))
+    before, after = replay(lane, last=round - 1).state, replay(lane, last=round).state
+    assert before is not None and after is not None
+    rule = from_numbers(manifest(round).outer)
+    given = {}
+    for place in deltas(round):
+        lane.fetch(place, str(lane.head()), tmp_path / "delta")
+        with open_delta(tmp_path / "delta") as file:
+            origin = origin_of(read_header(file), round)
+        given[origin] = from_named(blobs.read(tmp_path / "delta"))
+    expected, _ = outer_step(before, aggregate(given, rule.aggregator), rule.outer)
+
+    assert len(given) > 1
+    for path, x in named_leaves(expected).items():
+        assert torch.equal(x, named_leaves(after)[path]), path
+
+
+def test_one_bit_of_a_delta_is_found_in_its_round() -> None:
+    """What follows is not compared, until the anchor."""
+    told = spoiled(flipped(deltas(6)[0]))
+    name = manifest(6).accepted[0]
+    goes_on = "the comparison goes on from its published files"
+
+    assert [6, 7, 8] == list(told)
+    assert told[6].startswith(f"delta {name.seq} of {name.node}: its payload is not")
+    assert "it follows round 6, which did not verify" == told[7]
+    assert f"{told[7]}; {goes_on}" == told[8]
+
+
+def test_one_bit_of_a_header_is_found() -> None:
+    """A delta's name is the hash of its header."""
+    place = deltas(6)[0]
+    at = content()[place].index(b"inner_steps") + 14
+    told = spoiled(flipped(place, byte=at))
+
+    assert 6 == min(told) and "the name says id" in told[6]
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, MOMENTUM])
+def test_one_bit_of_an_anchor_is_found_with_its_tensor(file: str) -> None:
+    """The rounds around it are right all the same."""
+    told = spoiled(flipped(kept(ANCHOR, file)))
+    tensor, size = ("mean", 7) if file == WEIGHTS else ("w", 40_000)
+
+    assert [ANCHOR] == list(told)
+    assert told[ANCHOR].startswith(
+        f"rounds/8/{file} has other bytes than the manifest says: tensor '{tensor}': "
+        f"1 of {size} elements, by at most "
+    )
+    assert " ulp)" in told[ANCHOR]
+
+
+def test_one_bit_of_the_first_anchor_leaves_nothing_to_begin_with() -> None:
+    """Until the next one."""
+    told = spoiled(flipped(kept(FIRST, WEIGHTS)))
+
+    assert [4, 5, 6, 7, 8] == list(told)
+    assert (
+        "rounds/4/model.safetensors has other bytes than the manifest says" == told[4]
+    )
+
+
+def test_one_bit_of_the_newest_model_is_found() -> None:
+    """It lies at the root, for everybody to load."""
+    told = spoiled(flipped(WEIGHTS))
+
+    assert [HEAD] == list(told)
+    assert (
+        "model.safetensors has other bytes than the manifest says: tensor"
+        in (told[HEAD])
+    )
+
+
+def test_a_published_file_that_is_no_file_is_found() -> None:
+    """There is no tensor to name."""
+    told = spoiled({kept(ANCHOR, WEIGHTS): b"not a safetensors file"})
+
+    assert told[ANCHOR].endswith("says: it is not a whole safetensors file")
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, MOMENTUM])
+def test_half_an_anchor_is_told(name: str) -> None:
+    """Somebody took the other half."""
+    told = spoiled({kept(ANCHOR, name): None})
+
+    assert {ANCHOR: f"rounds/8/{name} is not there"} == told
+
+
+@pytest.mark.parametrize("byte", [1, 200, -3], ids=["front", "inside", "end"])
+def test_one_bit_of_a_manifest_is_found_in_its_round(byte: int) -> None:
+    """A manifest names its own hash."""
+    told = spoiled(flipped(kept(6), byte))
+
+    assert 6 == min(told)
+    assert told[6].startswith("rounds/6/manifest.json")
+    assert "it follows round 6, which did not verify" == told[7]
+
+
+def test_a_manifest_that_is_missing_is_found() -> None:
+    """So are several in a row, in one line."""
+    assert "its manifest is not kept" == spoiled({kept(6): None})[6]
+    told = spoiled({kept(6): None, kept(7): None})
+    assert {6, 8} == told.keys()
+    assert "the manifests of rounds 6 to 7 are not kept" == told[6]
+
+
+def test_swapped_manifests_are_found() -> None:
+    """At both places."""
+    told = spoiled({kept(6): content()[kept(7)], kept(7): content()[kept(6)]})
+
+    assert "expected the manifest of round 6, found that of round 7" == told[6]
+    assert "expected the manifest of round 7, found that of round 6" == told[7]
+    assert {6, 7, 8} == told.keys()
+
+
+def test_swapped_rounds_are_found() -> None:
+    """With all their files."""
+    moved: Changes = {}
+    for one, other in ((6, 7), (7, 6)):
+        there = [name for name in content() if name.startswith(f"rounds/{one}/")]
+        moved |= {name: None for name in there if name not in moved}
+        moved |= {
+            name.replace(f"rounds/{one}/", f"rounds/{other}/"): content()[name]
+            for name in there
+        }
+    told = spoiled(moved)
+
+    assert "expected the manifest of round 6, found that of round 7" == told[6]
+    assert {6, 7, 8} == told.keys()
+
+
+def test_a_copy_of_a_round_accuses_only_itself() -> None:
+    """The genuine one stays above suspicion."""
+    told = spoiled({kept(6): content()[kept(7)]})
+
+    assert {6, 7, 8} == told.keys()
+    assert "it follows round 6, which did not verify" == told[7]
+
+
+def test_a_delta_that_is_missing_is_found() -> None:
+    """With its name."""
+    place = deltas(6)[0]
+    told = spoiled({place: None})
+
+    assert 6 == min(told) and told[6].endswith(f": {place} is not there")
+
+
+def test_a_delta_that_is_too_large_is_not_fetched() -> None:
+    """Somebody might fill the disk."""
+    place = deltas(6)[0]
+    told = spoiled({place: content()[place] + bytes(2**21)})
+
+    assert 6 == min(told) and "expected at most" in told[6]
+
+
+def test_a_delta_listed_twice_in_one_round_is_found() -> None:
+    """The manifest contradicts itself."""
+    accepted = manifest(6).accepted
+    told = spoiled(forged(6, accepted=(accepted[0], *accepted)))
+
+    assert 6 == min(told) and "found a stream twice" in told[6]
+
+
+def counted_again(round: int) -> Changes:
+    """A manifest that counts a delta of the round before once more, and its file."""
+    old, new = manifest(round - 1), manifest(round)
+    again = old.accepted[0]
+    register = attrs.evolve(old.register(again.stream), round=round)
+    others = tuple(n for n in new.accepted if n.stream != again.stream)
+    accepted = tuple(sorted((again, *others)))
+    streams = {r.stream: r for r in new.ledger} | {again.stream: register}
+    own = chain.round_id(
+        old.round_id, new.run, round, new.weights, new.momentum, accepted
+    )
+    return {
+        **forged(
+            round,
+            accepted=accepted,
+            ledger=tuple(streams[s] for s in sorted(streams)),
+            round_id=own,
+            recent=(*new.recent[:-1], own),
+        ),
+        again.kept(round): content()[again.kept(round - 1)],
+    }
+
+
+def test_a_delta_listed_again_in_the_next_round_is_found() -> None:
+    """Although that manifest is consistent and its hash is right."""
+    told = spoiled(counted_again(7))
+
+    assert 7 == min(told)
+
+
+def test_a_delta_of_a_round_long_ago_is_found(monkeypatch: Any) -> None:
+    """Also if the rounds that are asked for begin behind it."""
+    monkeypatch.setattr("speedtronic.pure.round.audit.apart", lambda old, new: "")
+    again = manifest(6).accepted[0]
+    told = problems(replay(lane_of({**content(), **counted_again(7)}), first=7))
+
+    assert told[7] == (
+        f"delta {again.seq} of stream {again.stream} (node {again.node}) counted in "
+        "round 6 already"
+    )
+
+
+OTHER_RULE = to_numbers(RoundRule(outer=OuterRule(learning_rate=0.6)))
+
+
+def test_wrong_numbers_of_the_rule_are_found_in_their_round() -> None:
+    """The numbers belong to the run."""
+    told = spoiled(forged(6, outer=OTHER_RULE))
+
+    assert 6 == min(told) and "expected outer" in told[6]
+    assert {6, 7, 8} == told.keys()
+
+
+def test_wrong_numbers_everywhere_do_not_give_the_published_bits() -> None:
+    """The next published model shows where, and by how much."""
+    told = spoiled(forged_everywhere(outer=OTHER_RULE))
+
+    assert [5, 6, 7, 8, 9] == list(told)
+    assert "model.safetensors has sha256 " in told[5] and "no tensor" in told[5]
+    assert "it follows round 5, which did not verify" == told[6]
+    assert (
+        "model.safetensors is not what was published: tensor 'c': 10 of 10" in told[8]
+    )
+    assert "tensor" in told[9]
+
+
+def test_a_rule_that_nobody_knows_is_told() -> None:
+    """Another version may have written it."""
+    told = spoiled(forged_everywhere(outer=(("aggregate", "krum"),)))
+
+    assert told[5].startswith("manifest.outer: expected the keys")
+
+
+def test_a_manifest_kept_ahead_of_the_head_is_told() -> None:
+    """Somebody put the root back."""
+    told = spoiled({names.MANIFEST: content()[kept(8)]})
+
+    assert "it is kept, but the run is at round 8" == told[9]
+
+
+def test_a_newest_manifest_that_is_another_one_is_told() -> None:
+    """Of the same round, and consistent with itself."""
+    head = manifests.parse(content()[names.MANIFEST])
+    other = attrs.evolve(head, nonce="ab" * 8 + "-7")
+    told = spoiled({names.MANIFEST: manifests.encode(other)})
+
+    assert {HEAD: "manifest.json is not the one kept of it"} == told
+
+
+def test_a_newest_manifest_that_is_none_ends_it() -> None:
+    """Nothing can be reached without it."""
+    with pytest.raises(Corrupt, match=r"^manifest\.json"):
+        replay(lane_of({**content(), **flipped(names.MANIFEST)}))
+
+
+def test_it_ends_at_the_round_that_was_asked_for() -> None:
+    """What is wrong behind it is not looked at."""
+    found = replay(lane_of({**content(), **flipped(deltas(7)[0])}), last=6)
+
+    assert found.ok and [4, 5, 6] == [r.round for r in found.rounds]
+
+
+def test_it_begins_at_the_newest_anchor_before_the_first() -> None:
+    """That round is computed too."""
+    begins = {
+        first: replay(lane_with(), first=first).rounds[0].round
+        for first in (4, 5, 8, 9)
+    }
+
+    assert {4: 4, 5: 4, 8: 4, 9: 8} == begins
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [
+        (3, None, "round 3 is not kept for replay; rounds 5 to 9 can be"),
+        (None, 2, "round 2 is not kept for replay; rounds 5 to 9 can be"),
+        (4, 4, "round 4 is not kept for replay; rounds 5 to 9 can be"),
+        (10, None, "round 10 is not there yet: the run is at round 9"),
+        (5, 12, "round 12 is not there yet: the run is at round 9"),
+        (7, 6, "expected the first round before the last, found 7 and 6"),
+        (-1, None, "round -1 is not kept for replay; rounds 5 to 9 can be"),
+    ],
+)
+def test_rounds_that_are_not_kept_are_told(
+    first: int | None, last: int | None, told: str
+) -> None:
+    """With those that are."""
+    with pytest.raises(ConfigError) as error:
+        replay(lane_with(), first=first, last=last)
+    assert told == str(error.value)
+
+
+def test_nothing_kept_is_told() -> None:
+    """The newest model alone proves nothing."""
+    lane = MemoryLane()
+    recorded_run(lane, rounds=2, keep=0)
+    with pytest.raises(ConfigError, match="round 2 is not kept for replay; no round"):
+        replay(lane)
+
+
+def test_a_run_without_rounds_has_only_its_model() -> None:
+    """That is what its manifest says."""
+    lane = MemoryLane()
+    recorded_run(lane, rounds=0)
+    found = replay(lane)
+
+    assert (RoundReport(round=0, anchor=True, verified=True),) == found.rounds
+
+
+def test_a_lane_without_a_run_is_told() -> None:
+    """Whether it is empty or holds something else."""
+    for lane in (MemoryLane(), lane_of({"README.md": b"hello"})):
+        with pytest.raises(ConfigError, match="holds no run"):
+            replay(lane)
+
+
+def test_a_directory_lane_finds_the_flipped_bit_itself(tmp_path: Path) -> None:
+    """It is told all the same, for the round it belongs to."""
+    lane = parse_lane(f"dir:{tmp_path / 'lane'}", create=True)
+    files = {name: data for name, data in content().items()}
+    lane.commit(files, parent=None)
+    assert replay(lane).ok
+    place = deltas(6)[0]
+    for blob in (tmp_path / "lane/blobs").iterdir():
+        if blob.read_bytes() == content()[place]:
+            blob.write_bytes(flip(content()[place], -1, 0))
+    told = problems(replay(lane))
+
+    assert [6, 7, 8] == list(told) and "other bytes than were committed" in told[6]
+
+
+def test_a_run_that_goes_on_too_fast_is_told() -> None:
+    """All is read at one revision; the lane keeps only so many."""
+    lane = MemoryLane(keep=1)
+    lane.commit(content(), parent=None)
+
+    def goes_on(report: RoundReport, last: int) -> None:
+        lane.commit({"README.md": b"later"}, parent=lane.head())
+
+    with pytest.raises(Missing, match="is no longer kept: the run went on"):
+        replay(lane, progress=goes_on)
+
+
+def test_what_is_committed_meanwhile_changes_nothing() -> None:
+    """All is read at one revision."""
+    lane = lane_with()
+
+    def spoil(report: RoundReport, last: int) -> None:
+        lane.commit(flipped(deltas(6)[0]), parent=lane.head())  # type: ignore[arg-type]
+
+    assert replay(lane, progress=spoil).ok
+
+
+def test_nothing_is_left_in_the_work_folder(tmp_path: Path) -> None:
+    """Not even between two rounds."""
+    seen: list[int] = []
+
+    def look(report: RoundReport, last: int) -> None:
+        seen.append(sum(1 for path in tmp_path.rglob("*") if path.is_file()))
+        assert HEAD == last
+
+    replay(lane_with(), work=tmp_path, progress=look)
+
+    assert 6 * [0] == seen
+    assert [] == list(tmp_path.iterdir())
+
+
+def median() -> Aggregator:
+    """The value in the middle; of an even number, the lower one."""
+    return Aggregator(
+        weigh=lambda origins: [1.0 for _ in origins],
+        init=lambda x, weight: [x],
+        update=lambda seen, x, weight: [*seen, x],
+        finish=lambda seen: torch.stack(seen).median(dim=0).values,
+    )
+
+
+def test_a_rule_of_ones_own_is_measured_not_compared() -> None:
+    """Its distance is told where published weights are at hand."""
+    found = replay(lane_with(), aggregator=median())
+    far = {r.round: r.distance for r in found.rounds if r.distance is not None}
+
+    assert found.ok and not any(r.verified for r in found.rounds)
+    assert [ANCHOR, HEAD] == list(far)
+    assert far[ANCHOR] > 0
+
+
+def test_the_runs_own_rule_leads_nowhere_else() -> None:
+    """Given by hand, it ends at the published weights."""
+    found = replay(lane_with(), aggregator=mean(), outer=OuterRule())
+
+    assert {ANCHOR: 0.0, HEAD: 0.0} == {
+        r.round: r.distance for r in found.rounds if r.distance is not None
+    }
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [OuterRule(momentum=0.0), OuterRule(nesterov=False), OuterRule(learning_rate=0.1)],
+    ids=["plain", "heavy ball", "slow"],
+)
+def test_an_outer_rule_of_ones_own_begins_at_the_anchor(outer: OuterRule) -> None:
+    """With its momentum, if the rule has any."""
+    found = replay(lane_with(), outer=outer)
+    assert found.state is not None
+
+    assert found.ok and found.rounds[-1].distance
+    assert bool(outer.momentum) == bool(found.state.momentum)
+
+
+def test_momentum_can_be_asked_of_a_run_that_had_none() -> None:
+    """It begins at zero."""
+    lane = MemoryLane()
+    recorded_run(lane, 2, rule=RoundRule(outer=OuterRule(momentum=0.0)))
+    found = replay(lane, outer=OuterRule())
+    assert found.state is not None
+
+    assert found.ok and found.state.momentum
+
+
+def test_a_delta_that_is_spoiled_ends_a_rule_of_ones_own() -> None:
+    """Its model cannot be taken from an anchor of the run."""
+    files = {**content(), **flipped(deltas(6)[0])}
+    found = replay(lane_of(files), aggregator=median())
+
+    assert {6, 7, 8, 9} == problems(found).keys()
+    assert found.state is None
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        RoundRule(aggregate="token_mean"),
+        RoundRule(discount=True),
+        RoundRule(outer=OuterRule(momentum=0.0)),
+        RoundRule(outer=OuterRule(nesterov=False, learning_rate=1.0)),
+    ],
+    ids=["tokens", "discount", "plain", "heavy ball"],
+)
+def test_every_rule_of_a_run_is_repeated(rule: RoundRule) -> None:
+    """The manifest carries its numbers."""
+    lane = MemoryLane()
+    recorded_run(lane, 4, rule=rule)
+
+    assert replay(lane).ok
+    other = replay(
+        lane, aggregator=token_mean() if rule.aggregate == "mean" else mean()
+    )
+    assert other.ok and other.rounds[-1].distance is not None
