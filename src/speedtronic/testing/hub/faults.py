@@ -2,12 +2,13 @@
 
 Two ways, alone or together: `Faults.inject` puts a fault in the way of the next
 requests that match, and `Faults.schedule` draws faults at random, the same ones for
-the same seed and request number. What each kind does is in `kinds`.
+the same seed. What each kind does is in `kinds`.
 """
 
 import random
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -55,6 +56,7 @@ class Faults:
         self._seed = 0
         self._rate = 0.0
         self._kinds: tuple[str, ...] = ()
+        self._drawn_for = count()  # the requests since the schedule
         self._lock = Lock()
 
     def inject(
@@ -107,13 +109,14 @@ class Faults:
     def schedule(self, seed: int, rate: float, kinds: Collection[str] = RANDOM) -> None:
         """Let each request meet a fault with probability ``rate``; 0 ends it.
 
-        The same seed gives request number n the same draw. ``kinds`` are by default
-        those that pass, not those that need a person.
+        The same seed gives the n-th request from now on the same draw, whatever came
+        before. ``kinds`` are by default those that pass, not those that need a person.
         """
         for kind in kinds:
             _check(kind)
         with self._lock:
             self._seed, self._rate, self._kinds = seed, rate, tuple(kinds)
+            self._drawn_for = count()
 
     def clear(self) -> None:
         """No faults any more."""
@@ -138,7 +141,9 @@ class Faults:
             return self._drawn(request)
 
     def _drawn(self, request: Request) -> Fault | None:
-        draw = random.Random(f"{self._seed} {request.number}")
+        if not self._rate:
+            return None
+        draw = random.Random(f"{self._seed} {next(self._drawn_for)}")
         if draw.random() >= self._rate:
             return None
         fitting = [k for k in self._kinds if _among(request.endpoint, KINDS[k].where)]

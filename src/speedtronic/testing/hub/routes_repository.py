@@ -19,6 +19,13 @@ def _known(request: Request) -> Account:
     return request.account
 
 
+def _private(wanted: dict[str, Any], default: bool) -> bool:
+    """The first clients of 1.x say ``private``, later ones ``visibility``."""
+    if "visibility" in wanted:
+        return bool(wanted["visibility"] == "private")
+    return bool(wanted.get("private", default))
+
+
 def _whoami(hub: HubState, request: Request) -> Reply:
     account = _known(request)
     role = "read" if account.role == "read" else "write"
@@ -71,7 +78,7 @@ def _create(hub: HubState, request: Request) -> Reply:
             "You don't have the rights to create a model under the namespace "
             f'"{owner}"',
         )
-    hub.create(name, private=wanted.get("visibility") == "private")
+    hub.create(name, private=_private(wanted, default=False))
     return told({"url": f"{hub.endpoint}/{name}", "name": name, "id": name})
 
 
@@ -86,8 +93,7 @@ def _delete(hub: HubState, request: Request) -> Reply:
 def _settings(hub: HubState, request: Request) -> Reply:
     found, wanted = hub.writable(request), request.json()
     with found.lock:
-        if "visibility" in wanted:
-            found.settings.private = wanted["visibility"] == "private"
+        found.settings.private = _private(wanted, found.settings.private)
         if "gated" in wanted:
             found.settings.gated = bool(wanted["gated"])
         found.save()

@@ -17,7 +17,7 @@ from typing import Protocol
 from speedtronic.testing.hub.messages import Reply
 
 _CHUNK = 1 << 20  # bytes read at once
-_GLANCE_S = 0.1  # how often a waiting reply looks whether its client is there
+_GLANCE_S = 0.02  # how often what waits looks whether it still should
 
 
 class Respond(Protocol):
@@ -50,7 +50,10 @@ class HubServer(ThreadingHTTPServer):
     def start(self) -> None:
         """Serve from a thread of its own."""
         self._thread = threading.Thread(
-            target=self.serve_forever, args=(0.05,), name="hub-emulator", daemon=True
+            target=self.serve_forever,
+            args=(_GLANCE_S,),
+            name="hub-emulator",
+            daemon=True,
         )
         self._thread.start()
 
