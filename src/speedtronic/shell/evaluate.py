@@ -1,5 +1,6 @@
 """Loss on held-out data: sums over all batches, divided once."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 
@@ -9,7 +10,8 @@ import torch
 from speedtronic.pure.inner import InnerState
 from speedtronic.pure.module import ModuleLoss
 from speedtronic.pure.types import Batch
-from speedtronic.shell.session import on_device
+from speedtronic.shell.data import Data
+from speedtronic.shell.session import Session, on_device
 
 
 @attrs.frozen(kw_only=True)
@@ -61,3 +63,30 @@ def evaluate(
     mean = total / targets
     bits = None if bytes_per_token is None else mean / math.log(2) / bytes_per_token
     return Evaluation(loss=mean, targets=int(targets), bits_per_byte=bits)
+
+
+def evaluate_held_out(
+    session: Session,
+    data: Data,
+    state: InnerState,
+    stop: Callable[[], bool] = lambda: False,
+) -> Evaluation | None:
+    """Evaluate a state as the config's evaluation section says.
+
+    Returns:
+        None if nothing is held out, or as `evaluate`.
+    """
+    if not data.has_validation:
+        return None
+    section = session.config.evaluation
+    size = section.batch_size or session.config.data.micro_batch_size
+    batches = data.validation_batches(size)
+    if section.max_batches is not None:
+        batches = itertools.islice(batches, section.max_batches)
+    return evaluate(
+        session.evaluation_loss,
+        state,
+        batches,
+        bytes_per_token=data.bytes_per_token(),
+        stop=stop,
+    )

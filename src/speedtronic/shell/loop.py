@@ -8,7 +8,6 @@ calls a step. Cadences, data and randomness go by it. The schedule goes by the s
 that changed the parameters, so that a skipped one loses no learning rate.
 """
 
-import itertools
 import logging
 import time
 from contextlib import closing
@@ -29,7 +28,7 @@ from speedtronic.shell.data import Data, Prefetcher
 from speedtronic.shell.data.base import StepBatch
 from speedtronic.shell.device import seeded
 from speedtronic.shell.distributed.coordinator import Coordinator
-from speedtronic.shell.evaluate import Evaluation, evaluate
+from speedtronic.shell.evaluate import Evaluation, evaluate_held_out
 from speedtronic.shell.hooks import Hooks
 from speedtronic.shell.interrupt import Interrupt
 from speedtronic.shell.meeting import Meeting
@@ -247,21 +246,12 @@ class Loop:
             )
 
     def _evaluate(self) -> Evaluation | None:
-        tools, section = self.tools, self.config.evaluation
+        tools = self.tools
         if not tools.data.has_validation:
             return None
         with self._watch.measure("evaluation"):
-            batches = tools.data.validation_batches(
-                section.batch_size or self.config.data.micro_batch_size
-            )
-            if section.max_batches is not None:
-                batches = itertools.islice(batches, section.max_batches)
-            found = evaluate(
-                self.session.evaluation_loss,
-                self.state,
-                batches,
-                bytes_per_token=tools.data.bytes_per_token(),
-                stop=lambda: bool(tools.interrupt),
+            found = evaluate_held_out(
+                self.session, tools.data, self.state, lambda: bool(tools.interrupt)
             )
         if found is not None:
             self.evaluation, self._evaluated_at = found, self.counters.position

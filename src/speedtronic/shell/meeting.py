@@ -65,6 +65,8 @@ class Meeting:
     def _boundary(self, steps: int, tokens: int) -> None:
         cursor = self._loop.counters.cursor
         self._coordinator.boundary(self, steps=steps, tokens=tokens, cursor=cursor)
+        for kind, fields in self._coordinator.events():
+            self._loop.tools.log.event(kind, self._loop.counters.position, **fields)
 
     # ------------------------------------------- asked by the coordinator
 

@@ -40,8 +40,11 @@ LOCK = ".lock"
 # What a run leaves in its folder beside run.json and its checkpoints. An overwritten
 # run loses these and nothing else.
 LEFT_BY_A_RUN = (
+    "lane",
     "metrics.jsonl",
+    "node.json",
     "progress.f32",
+    "round.json",
     "summary.json",
     "tensorboard",
     "trackio",

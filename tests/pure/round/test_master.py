@@ -20,6 +20,7 @@ from tests.pure.round.values import (
     rounds,
 )
 
+from speedtronic.pure.round import chain
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round.admit import Broken, admit
 from speedtronic.pure.round.header import Header
@@ -261,22 +262,53 @@ def test_refusals_are_told_to_who_reads_them() -> None:
     assert line == told(session.look(refused))
 
 
-def test_a_stop_counts_what_is_there() -> None:
-    """Without waiting for quorum or grace, and then it is done."""
+def test_a_stop_leaves_an_open_round_to_others() -> None:
+    """Whoever takes the free lease counts these deltas with those of the others."""
     session = leading(quorum=3, grace_s=1000.0)
     head = header(START)
-    session.look(START, head.name)
-    session.tell(e.Inspected, (candidate(head),))
-    session.look(START, head.name)
+    gathered(session, START, head)
     assert ["Look"] == kinds(session.tell(e.Stop, 60.0))
-    assert "Fold" in kinds(session.look(START, head.name))
-    found = folded(session, START, head)
+    given_up = publish(session.look(START, head.name))
+    assert (0, True) == (given_up.manifest.round, given_up.manifest.lease.released)
     session.tell(e.Published)
-    given_up = publish(session.look(found.manifest))
-    assert given_up.manifest.lease.released
+    assert [] == kinds(session.look(given_up.manifest, head.name))
+    taken = chain.taken_over(given_up.manifest, "heir", OTHER, f"{OTHER}-0")
+    session.wait(0.5)
+    [*_, stopped] = session.look(taken, head.name)
+    assert e.Stopped(delivered=True, text="did not lead") == stopped
+
+
+def test_the_last_one_counts_what_is_there() -> None:
+    """Without waiting for quorum or grace, if nobody takes the free lease."""
+    session = leading(quorum=3, grace_s=1000.0)
+    head = header(START)
+    gathered(session, START, head)
+    session.tell(e.Stop, 60.0)
+    given_up = publish(session.look(START, head.name)).manifest
     session.tell(e.Published)
-    [*_, stopped] = session.look(given_up.manifest)
+    session.look(given_up, head.name)
+    session.wait(16.0)
+    taken = publish(session.look(given_up, head.name)).manifest
+    assert (LIFE, 1) == (taken.lease.life, taken.lease.epoch)
+    session.tell(e.Published)
+    assert "Fold" in kinds(session.look(taken, head.name))
+    closed = folded(session, taken, head).manifest
+    session.tell(e.Published)
+    again = publish(session.look(closed)).manifest
+    assert (1, True) == (again.round, again.lease.released)
+    session.tell(e.Published)
+    [*_, stopped] = session.look(again)
     assert e.Stopped(delivered=True, text="gave the lead up") == stopped
+
+
+def test_a_stop_closes_a_round_that_is_complete() -> None:
+    """As it would have been without."""
+    session = leading(expected=1, grace_s=1000.0)
+    head = header(START)
+    session.look(START, head.name)
+    session.tell(e.Stop, 60.0)
+    session.tell(e.Inspected, (candidate(head),))
+    assert "Fold" in kinds(session.look(START, head.name))
 
 
 def test_a_stop_of_a_follower_takes_one_look() -> None:

@@ -179,10 +179,12 @@ def test_who_gave_the_lease_up_leads_no_more() -> None:
 
 
 def test_who_stops_takes_a_free_lease_only_for_what_waits() -> None:
-    """The last node of a run decides what nobody else is there to decide."""
+    """And only when nobody else does: the last node of a run."""
     session = leading()
     session.tell(e.Stop, 60.0)
     head = header(RELEASED)
+    assert "Publish" not in kinds(session.look(RELEASED, head.name))
+    session.wait(16.0)
     found = publish(session.look(RELEASED, head.name))
     assert 1 == found.manifest.lease.epoch
     session = leading()

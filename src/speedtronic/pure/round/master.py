@@ -60,6 +60,7 @@ __all__ = ["Genesis", "Master", "MasterSettings", "leads", "master", "start_mast
 
 RENEWALS_PER_TTL = 3  # with fewer, one slow commit would look like a death
 JITTER = 0.1  # of the ttl, so that two who wait do not take over together
+LEFT_S, LEFT_POLLS = 2.0, 3  # with nobody taking a free lease, nobody else is there
 SWEEP = 25  # pieces of garbage that are not left lying until the next renewal
 FREE_RETRIES = 8  # lost races before it pauses between two attempts
 
@@ -161,13 +162,17 @@ def _differs(state: Master, manifest: Manifest) -> str:
 def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> MasterStep:
     """Somebody else leads, or nobody; take over when nothing changes for too long.
 
-    One who is about to stop takes only a lease that was given up, and only for deltas
-    that nobody else may be there to decide.
+    One who is about to stop takes only a lease that was given up, if nobody else does,
+    for deltas that would wait for ever.
     """
     settings, released = state.settings, manifest.lease.released
     state = attrs.evolve(state, prepared=None, quorum_s=None)
-    if state.stop_s is not None and not (released and view.deltas):
-        return attrs.evolve(state, drained=True), ()
+    if state.stop_s is not None:
+        if not (released and view.deltas):
+            return attrs.evolve(state, drained=True), ()
+        if now_s - state.changed_s < max(LEFT_S, LEFT_POLLS * settings.poll_s):
+            return state, ()
+        return take_over(attrs.evolve(state, alone=True), view, manifest)
     patience_s = settings.ttl_s * (1 + JITTER * share(settings.life))
     if not released and now_s - state.changed_s < patience_s:
         return state, ()
@@ -196,12 +201,13 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
         prepared = Prepared(basis=manifest, decisions=decisions)
         state = attrs.evolve(state, prepared=prepared, folding=True, quorum_s=None)
         return state, (*effects, fold)
-    if decisions.refused or overdue or len(decisions.garbage) >= SWEEP:
+    most = SWEEP if state.stop_s is None else 1
+    if decisions.refused or overdue or len(decisions.garbage) >= most:
         state, more = refuse_only(state, view, manifest, decisions)
         return state, effects + more
-    waits = state.inspecting or decisions.accepted
-    if state.stop_s is not None and not waits:
-        state, more = release(state, view, manifest)
+    if state.stop_s is not None and not state.inspecting:
+        # Whoever comes next counts these deltas with those of the others.
+        state, more = release(attrs.evolve(state, alone=False), view, manifest)
         effects += more
     return state, effects
 
@@ -235,7 +241,7 @@ def _closes(
     accepted = {c.name.stream for c in decisions.accepted}
     if not accepted:
         return False
-    if state.stop_s is not None or len(accepted) >= manifest.limits.per_round:
+    if state.alone or len(accepted) >= manifest.limits.per_round:
         return True
     if state.quorum_s is None:
         return False
@@ -279,7 +285,7 @@ def _failed(state: Master, event: Failed) -> MasterStep:
 
 
 def _stopped(state: Master, now_s: float) -> MasterStep:
-    """End when nothing is left to decide; what others deliver later, others count."""
+    """End when nothing is left to decide, or somebody else is there to do it."""
     idle = not (state.committing or state.looking or state.folding)
     through = idle and state.drained and not leads(state)
     if not through and state.stop_s is not None and now_s < state.stop_s:

@@ -75,6 +75,7 @@ class Master:
     lost_races: int = 0  # commits in a row that failed
     attempts: int = 0  # commits tried, for their nonces
     drained: bool = False  # a look since the stop found nothing left to decide
+    alone: bool = False  # it stops, and nobody else took the lease
     stop_s: float | None = None
     ended: Literal["", "stopped", "halted"] = ""
 

@@ -5,12 +5,15 @@ A module imports what it needs inside ``run``, so that ``--help`` waits for noth
 
 COMMANDS = {  # name -> what it does; the module's name has _ for a space
     "train": "train a model from a config",
+    "swarm": "train on several nodes on this machine",
     "validate": "check a config and print it in full",
     "init": "write a commented starter config",
     "doctor": "say what this machine can do, and how to mend what it cannot",
     "generate": "continue a text with a trained model",
     "export": "write a trained model for transformers",
     "prepare": "turn text into token stores, ahead of training",
+    "status": "say how a run on a lane stands",
+    "replay": "compute the rounds of a run again and compare every bit",
     "data stats": "count what a config's data holds",
     "testing hub": "serve a Hub on this machine, to try a run without the network",
 }

@@ -36,6 +36,7 @@ from speedtronic.shell.distributed.saved import KEY, to_tensors
 
 logger = logging.getLogger(__name__)
 TICK_S = 0.1  # how exactly the machines keep their times
+MOST_EVENTS = 1000  # kept until the training thread asks for them
 LAST_LOOK_S = 1.0  # left to a leader when its worker has used up the time to stop
 
 
@@ -105,6 +106,7 @@ class Coordinator:
         self._at_cut: _AtCut | None = None
         self._fetched: dict[str, Weights] = {}  # by sha256, at most one
         self._news = threading.Condition(threading.RLock())
+        self._events: list[tuple[str, dict[str, Any]]] = []
         self._closed = False
         self._threads: set[threading.Thread] = set()
         self._clock = threading.Thread(target=self._tick, name="round", daemon=True)
@@ -169,6 +171,8 @@ class Coordinator:
             match effect:
                 case e.Install():
                     self._install(training, effect)
+                    round = self.worker.record.base_round
+                    self._note("outer_step", round=round, settled=effect.settle)
                 case e.Cut() | e.Persist():  # a node that has just joined persists
                     assert self.progress is not None
                     handed = training.hand_over()
@@ -177,6 +181,12 @@ class Coordinator:
                 case _:
                     self._take("worker", effect)
         self._pass_on()
+
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        """What happened since this was asked last, for the run's metrics file."""
+        with self._news:
+            found, self._events = self._events, []
+        return found
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The round's part of a checkpoint taken now; ask `may_save` first."""
@@ -226,6 +236,10 @@ class Coordinator:
             stop_s = max(now_s + LAST_LOOK_S, follows.stop_s or 0.0)
         self._tell("master", e.Stop(now_s, stop_s))
 
+    def _note(self, kind: str, **fields: Any) -> None:
+        with self._news:
+            self._events = [*self._events, (kind, fields)][-MOST_EVENTS:]
+
     def _take(self, machine: str, effect: e.Effect) -> None:
         match effect:
             case e.Tell():
@@ -263,6 +277,8 @@ class Coordinator:
             event = e.Failed(time.monotonic(), effect, str(error), permanent=True)
         except SpeedtronicError as error:
             event = e.Failed(time.monotonic(), effect, str(error))
+            if isinstance(effect, e.Upload):
+                self._note("delta_upload_failed", reason=str(error))
         except Exception as error:  # a mistake of ours must not end in silence
             logger.exception("%s failed", type(effect).__name__)
             reason = f"{type(error).__name__}: {error}"
@@ -311,6 +327,7 @@ class Coordinator:
         if sent is None:
             raise LaneError("its vectors are gone")  # given up in the meantime
         self._parts.follower.upload(effect.header, sent)
+        self._note("delta_upload_uploaded", sequence=effect.header.seq)
         return e.Uploaded(time.monotonic())
 
     def _cut(self) -> e.Event:

@@ -65,8 +65,10 @@ def recipe(
         frozen: parameters that are not trained; they are named by their bytes, and
             never travel.
     """
+    agreed = shared(config)
+    del agreed["run.name"]  # of a folder, which is each node's own matter
     return {
-        "config": shared(config),
+        "config": agreed,
         "data": fingerprint,
         "model": {
             f"{part}.{name}": f"{x.dtype}{list(x.shape)}".removeprefix("torch.")

@@ -46,6 +46,7 @@ from speedtronic.shell.distributed.identity import (
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.published import published_names, run_files
+from speedtronic.shell.distributed.report import Reporter
 from speedtronic.shell.distributed.saved import from_checkpoint
 from speedtronic.shell.lanes import parse_lane
 from speedtronic.shell.lanes.base import Lane
@@ -177,6 +178,7 @@ def start_node(
         follower=Follower(joined.lane, folder / "follower", likes),
         leader=leader,
         remember=lambda run: _remember(run_folder, run),
+        changed=Reporter(run_folder, joined.lane),
     )
     return Coordinator(parts, _worker(config, joined, life, record), master, progress)
 
