@@ -13,17 +13,26 @@ from speedtronic.shell.lanes.directory import DirectoryLane
 from speedtronic.shell.lanes.faulty import faulty
 from speedtronic.shell.lanes.memory import MemoryLane
 
-LANES: dict[str, Callable[[Path], Lane]] = {
-    "memory": lambda folder: MemoryLane(),
-    "directory": lambda folder: DirectoryLane.create(folder / "lane"),
-    "faulty": lambda folder: faulty(MemoryLane(), {}),
+Make = Callable[[pytest.FixtureRequest], Lane]
+
+
+def folder(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.getfixturevalue("tmp_path")
+    return path
+
+
+LANES: dict[str, Make] = {
+    "memory": lambda request: MemoryLane(),
+    "directory": lambda request: DirectoryLane.create(folder(request) / "lane"),
+    "faulty": lambda request: faulty(MemoryLane(), {}),
+    "hub": lambda request: request.getfixturevalue("hub_lane")(),
 }
 
 
 @pytest.fixture(params=sorted(LANES))
-def lane(request: pytest.FixtureRequest, tmp_path: Path) -> Lane:
+def lane(request: pytest.FixtureRequest) -> Lane:
     """An empty lane of each kind."""
-    return LANES[request.param](tmp_path)
+    return LANES[request.param](request)
 
 
 def contents(lane: Lane, revision: str) -> dict[str, bytes]:

@@ -19,7 +19,6 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +26,7 @@ import attrs
 import huggingface_hub
 from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
+import speedtronic
 from speedtronic.errors import SpeedtronicError
 from speedtronic.pure.round.backoff import delay_s
 from speedtronic.shell.lanes.hub.options import TIMEOUT_S, HubOptions
@@ -112,7 +112,7 @@ class Client:
         self._headers = build_hf_headers(
             token=token,
             library_name="speedtronic",
-            library_version=version("speedtronic"),
+            library_version=speedtronic.__version__,
         )
         self._who = secrets.token_hex(8)  # so that not all wait equally long
         self._closed_until: dict[str, float] = {}

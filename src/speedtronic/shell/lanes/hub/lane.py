@@ -31,7 +31,7 @@ from speedtronic.shell.lanes.files import PIECE, replacing
 from speedtronic.shell.lanes.hub import space
 from speedtronic.shell.lanes.hub.cache import Cache
 from speedtronic.shell.lanes.hub.client import Client, Large
-from speedtronic.shell.lanes.hub.commit import Commits, draft
+from speedtronic.shell.lanes.hub.commit import Commits, Draft, draft
 from speedtronic.shell.lanes.hub.download import Downloads
 from speedtronic.shell.lanes.hub.heads import Heads
 from speedtronic.shell.lanes.hub.options import HubOptions
@@ -39,7 +39,7 @@ from speedtronic.shell.lanes.hub.staging import Staged, Staging
 from speedtronic.shell.lanes.hub.tree import Entry, Tree, Trees
 from speedtronic.shell.lanes.hub.trouble import Failed
 
-_CERTAIN = ("conflict", "busy", "rate", "unsent", "entry", "revision", "denied")
+_RACES = 6  # that a commit on whatever the head is may lose
 
 
 class HubLane:
@@ -121,21 +121,31 @@ class HubLane:
         """See `Lane`.
 
         With ANY, names that collide are noticed only among what was there a moment
-        before, and the Hub, which has no such rule, is not asked.
+        before, and the Hub, which has no such rule, is not asked. A copy is exact: with
+        ANY it is a compare-and-swap that is tried again while the head moves.
         """
         check_commit(adds, deletes)
+        outside, copies = split(adds)
+        exact = parent is not ANY or bool(copies)
         with self._explained("a commit"):
-            basis = self._basis(parent)
-            outside, copies = split(adds)
-            new, old = dict.fromkeys(outside), dict.fromkeys(basis.entries)
-            grow(self._where, old, new, copies, deletes)
-            staged = self._staging.stage(outside)
-            for name, source in copies.items():
-                staged[name] = self._copied(source, basis)
-            swap = None if parent is ANY else basis.revision
-            revision = self._send(staged, deletes, swap, message)
-            self._heads.committed(revision, basis.revision)
-            return revision
+            for tried in range(_RACES):
+                basis = self._basis(parent)
+                new, old = dict.fromkeys(outside), dict.fromkeys(basis.entries)
+                grow(self._where, old, new, copies, deletes)
+                staged = self._staging.stage(outside)
+                staged |= {n: self._copied(s, basis) for n, s in copies.items()}
+                swap = basis.revision if exact else None
+                try:
+                    revision = self._send(draft(staged, deletes, swap, message))
+                except Failed as failed:
+                    moved = failed.trouble.kind == "conflict"
+                    if not (moved and parent is ANY) or tried == _RACES - 1:
+                        raise
+                    self._client.back_off(tried)
+                    continue
+                self._heads.committed(revision, basis.revision)
+                return revision
+        raise AssertionError("the last race is won or lost")
 
     def squash(self, message: str = "squash") -> str:
         """Make the head the only commit of the history; return the new head.
@@ -236,22 +246,16 @@ class HubLane:
                 retry_after_s=wait_s,
             )
 
-    def _send(
-        self,
-        staged: Mapping[str, Staged],
-        deletes: Collection[str],
-        parent: str | None,
-        message: str,
-    ) -> str:
+    def _send(self, commit: Draft) -> str:
         self._charge()
         try:
-            return self._commits.send(draft(staged, deletes, parent, message))
+            return self._commits.send(commit)
         except Failed as failed:
             kind = failed.trouble.kind
-            if kind in _CERTAIN and self._options.limiter:
+            if kind != "transient" and self._options.limiter:
                 self._options.limiter.give_back()
-            if kind == "conflict" and parent is not None:
-                self._heads.doubt(parent)
+            if kind == "conflict" and commit.parent is not None:
+                self._heads.doubt(commit.parent)
             if kind == "denied":
                 self._staging.forget()  # perhaps it refers to what is gone
             raise
