@@ -33,11 +33,20 @@ class UsageError(ConfigError):
 
 
 def option(
-    help: str, *, default: Any = dataclasses.MISSING, metavar: str, kind: Any = str
+    help: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    metavar: str,
+    kind: Any = str,
+    name: str | None = None,
 ) -> Any:
-    """An option with a value; required unless it has a default."""
+    """An option with a value; required unless it has a default.
+
+    ``name`` is for a flag that cannot be the name of a field, such as ``--from``.
+    """
     metadata = {"help": help, "metavar": metavar, "type": kind}
-    return dataclasses.field(default=default, metadata=metadata)
+    named = {"args": [name]} if name else {}
+    return dataclasses.field(default=default, metadata={**metadata, **named})
 
 
 def choice(help: str, choices: Sequence[str], *, default: str) -> Any:

@@ -108,6 +108,7 @@ class ProgressBar:
     Args:
         last_step: the step at which the run ends, None if time ends it.
         done: steps finished before this attempt.
+        label: what the steps are of.
         enabled: False for quiet runs and for ``--json``.
         stream: where the bar goes, the error stream by default.
     """
@@ -117,6 +118,7 @@ class ProgressBar:
         last_step: int | None,
         done: int = 0,
         *,
+        label: str = "train",
         enabled: bool = True,
         stream: TextIO | None = None,
     ) -> None:
@@ -136,7 +138,7 @@ class ProgressBar:
             redirect_stdout=sys.stdout.isatty(),  # a pipe keeps what it is sent
             refresh_per_second=4,
         )
-        self._task = self._progress.add_task("train", total=last_step, completed=done)
+        self._task = self._progress.add_task(label, total=last_step, completed=done)
 
     def advance(self, step: int) -> None:
         """Show that ``step`` steps are finished; cheap enough for every step."""

@@ -188,7 +188,7 @@ def _headers(
             told.append(f"{where}: cannot count, {wrong}")
         found[name] = header
     if skipped:
-        told.append(f"{skipped} waiting deltas are large and were not read")
+        told.append(f"waiting deltas that are large and were not read: {skipped}")
     return found, told
 
 
