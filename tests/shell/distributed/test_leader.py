@@ -1,0 +1,235 @@
+"""A leader's effects: reading deltas, the outer step, the commit of a round."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import attrs
+import pytest
+import torch
+from tests.pure.round import values
+from tests.shell.distributed.test_files import header
+
+from speedtronic.errors import Conflict, Corrupt, LaneError
+from speedtronic.pure.aggregate import aggregate
+from speedtronic.pure.delta import Delta, Weights, from_named
+from speedtronic.pure.outer import OuterRule, init_outer, outer_step
+from speedtronic.pure.round import chain, names
+from speedtronic.pure.round import events as e
+from speedtronic.pure.round import manifest as manifests
+from speedtronic.pure.round.admit import Candidate
+from speedtronic.pure.round.header import Header
+from speedtronic.pure.round.ledger import decide
+from speedtronic.pure.round.manifest import Limits, Manifest
+from speedtronic.pure.round.rule import RoundRule, origin_of, to_numbers
+from speedtronic.pure.tree import tree_map
+from speedtronic.shell import blobs
+from speedtronic.shell.distributed.files import read_weights, write_delta
+from speedtronic.shell.distributed.leader import Leader
+from speedtronic.shell.lanes.memory import MemoryLane
+
+RULE = RoundRule(aggregate="token_mean", outer=OuterRule(momentum=0.5))
+FIRST = Weights(params={"w": torch.randn(40, 3)}, buffers={"n": torch.tensor(4)})
+LIKES: Weights = tree_map(lambda x: x.to("meta"), FIRST)
+
+
+@attrs.define
+class Run:
+    """A lane with round 0 and some deltas, and its leader."""
+
+    lane: MemoryLane
+    leader: Leader
+    manifest: Manifest
+    folder: Path
+
+    @property
+    def head(self) -> str:
+        """The newest revision."""
+        found = self.lane.head()
+        assert found is not None
+        return found
+
+    def send(self, node: str, tokens: int, *, spoil: bool = False) -> Header:
+        """Put a delta on the lane."""
+        delta = Delta(params={"w": torch.randn(40, 3)}, buffers={})
+        stream = sha256(node.encode()).hexdigest()[:16]
+        told = attrs.evolve(
+            header(delta),
+            node=node,
+            stream=stream,
+            tokens=tokens,
+            run=self.manifest.run,
+            base_id=self.manifest.round_id,
+        )
+        path = self.folder / "sent"
+        path.unlink(missing_ok=True)
+        write_delta(path, delta, told)
+        data = path.read_bytes()
+        data = data[:-1] + bytes([data[-1] ^ 1]) if spoil else data
+        self.lane.commit({told.name.path: data}, parent=self.head)
+        return told
+
+    def inspect(self, *headers: Header) -> tuple[Candidate, ...]:
+        """Read them."""
+        effect = e.Inspect(revision=self.head, names=tuple(h.name for h in headers))
+        found, broken = self.leader.inspect(effect, [])
+        assert () == broken
+        return found
+
+
+def begun(tmp_path: Path, renamed: dict[str, str] | None = None) -> Run:
+    """Publish round 0."""
+    (folder := tmp_path / "leader").mkdir()
+    lane = MemoryLane()
+    leader = Leader(
+        lane, folder, LIKES, renamed or {}, lambda m: {"run.json": b"the recipe"}
+    )
+    weights, momentum = leader.make(init_outer(FIRST, RULE.outer))
+    manifest = chain.genesis(
+        lineage="0" * 64,
+        limits=Limits(),
+        outer=to_numbers(RULE),
+        weights=weights,
+        momentum=momentum,
+        node="a",
+        life=values.LIFE,
+        nonce=f"{values.LIFE}-0",
+    )
+    leader.publish(e.Publish(parent=None, manifest=manifest, fresh=True))
+    return Run(lane=lane, leader=leader, manifest=manifest, folder=tmp_path)
+
+
+def test_the_first_round_is_one_commit(tmp_path: Path) -> None:
+    """With what goes beside it, under the names of other tools."""
+    run = begun(tmp_path, {"w": "model.w"})
+    assert ["manifest.json", "model.safetensors", "outer.safetensors", "run.json"] == (
+        list(run.lane.names("", run.head))
+    )
+    assert run.manifest == manifests.parse(run.lane.read("manifest.json", run.head))
+    run.lane.fetch("model.safetensors", run.head, tmp_path / "w")
+    assert torch.equal(FIRST.params["w"], read_weights(tmp_path / "w").params["w"])
+
+
+def test_a_delta_is_judged_by_its_bytes(tmp_path: Path) -> None:
+    """The header announces a sum; the facts hold that of what came."""
+    run = begun(tmp_path)
+    good, bad = run.send("b", 5), run.send("c", 5, spoil=True)
+    one, other = run.inspect(good, bad)
+    assert (good, bad) == (one.header, other.header)
+    assert good.payload == one.facts.payload
+    assert bad.payload != other.facts.payload
+    assert one.facts.norm > 0
+
+
+def test_what_is_no_delta_is_said_and_what_is_gone_left_out(tmp_path: Path) -> None:
+    """Anybody who may write may put anything there."""
+    run = begun(tmp_path)
+    sent = run.send("b", 5)
+    gone = attrs.evolve(sent, seq=9).name
+    name = names.parse_delta(f"nodes/x/{'0' * 16}-1-{'e' * 64}.safetensors")
+    run.lane.commit({name.path: b"not a delta"}, parent=run.head)
+    effect = e.Inspect(revision=run.head, names=(name, gone, sent.name))
+    candidates, broken = run.leader.inspect(effect, [])
+    assert [sent.name] == [c.name for c in candidates]
+    assert [name] == [b.name for b in broken]
+    assert "not a whole safetensors file" in broken[0].reason
+
+
+def test_a_round_is_the_pure_outer_step(tmp_path: Path) -> None:
+    """Over the deltas that were accepted, weighed by their headers."""
+    run = begun(tmp_path)
+    sent = [run.send("c", 30), run.send("b", 10)]
+    found = run.inspect(*sent)
+    deltas = {}
+    for told in sent:
+        run.lane.fetch(told.name.path, run.head, tmp_path / "d")
+
+        deltas[origin_of(told, 1)] = from_named(blobs.read(tmp_path / "d"))
+    expected, _ = outer_step(
+        init_outer(FIRST, RULE.outer),
+        aggregate(deltas, RULE.aggregator),
+        RULE.outer,
+    )
+    fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
+    files = run.leader.fold(fold)
+    registers = tuple(decide(run.manifest, h, "accepted") for h in sent)
+    new = chain.decided(run.manifest, registers, (), f"{values.LIFE}-1", files)
+    run.leader.publish(
+        e.Publish(
+            parent=run.head,
+            manifest=new,
+            fresh=True,
+            copies=tuple((h.name.path, h.name.kept(1)) for h in sent),
+            deletes=tuple(h.name.path for h in sent),
+        )
+    )
+    run.lane.fetch("model.safetensors", run.head, tmp_path / "w")
+    weights = read_weights(tmp_path / "w")
+    assert torch.equal(expected.weights.params["w"], weights.params["w"])
+    assert {} == run.lane.names("nodes/", run.head)
+    assert 2 == len(run.lane.names("rounds/1/", run.head))
+
+
+def test_a_heir_has_nothing_of_its_own(tmp_path: Path) -> None:
+    """It fetches what it needs, and comes to the same files."""
+    run = begun(tmp_path)
+    found = run.inspect(run.send("b", 10))
+    fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
+    (other := tmp_path / "heir").mkdir()
+    assert run.leader.fold(fold) == Leader(run.lane, other, LIKES, {}).fold(fold)
+
+
+def test_a_delta_that_changes_after_it_was_judged_is_refused(tmp_path: Path) -> None:
+    """The files here are gone, and the lane gives other bytes."""
+    run = begun(tmp_path)
+    sent = run.send("b", 10)
+    found = run.inspect(sent)
+    data = bytearray(run.lane.read(sent.name.path, run.head))
+    data[-1] ^= 1
+    run.lane.commit({sent.name.path: bytes(data)}, parent=run.head)
+    (other := tmp_path / "heir").mkdir()
+    fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
+    with pytest.raises(Corrupt, match="other bytes than were judged"):
+        Leader(run.lane, other, LIKES, {}).fold(fold)
+
+
+def test_weights_that_changed_are_refused(tmp_path: Path) -> None:
+    """The manifest names their sum."""
+    run = begun(tmp_path)
+    found = run.inspect(run.send("b", 10))
+    run.lane.commit({"model.safetensors": b"other"}, parent=run.head)
+    (other := tmp_path / "heir").mkdir()
+    fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
+    with pytest.raises(Corrupt, match="the manifest says sha256"):
+        Leader(run.lane, other, LIKES, {}).fold(fold)
+
+
+def test_a_commit_on_another_head_writes_nothing(tmp_path: Path) -> None:
+    """The look that it was decided on is over."""
+    run = begun(tmp_path)
+    before = run.head
+    run.send("b", 10)
+    renewed = chain.decided(run.manifest, (), (), f"{values.LIFE}-1", None)
+    with pytest.raises(Conflict):
+        run.leader.publish(e.Publish(parent=before, manifest=renewed))
+
+
+def test_files_that_are_gone_are_not_published(tmp_path: Path) -> None:
+    """A round without its weights would be none."""
+    run = begun(tmp_path)
+    (other := tmp_path / "heir").mkdir()
+    with pytest.raises(LaneError, match=r"model\.safetensors of round 0 is gone"):
+        Leader(run.lane, other, LIKES, {}).publish(
+            e.Publish(parent=run.head, manifest=run.manifest, fresh=True)
+        )
+
+
+def test_folders_hold_no_more_than_is_needed(tmp_path: Path) -> None:
+    """However many rounds there are."""
+    run = begun(tmp_path)
+    for _ in range(5):
+        found = run.inspect(run.send("b", 10))
+        run.leader.fold(
+            e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
+        )
+    files = [p for p in (tmp_path / "leader").rglob("*") if p.is_file()]
+    assert 5 == len(files)  # one delta, weights and momentum before and after
