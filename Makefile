@@ -46,6 +46,7 @@ soak: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/step_time.py --memory
+	$(BIN)/python benchmarks/peak.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/checkpoint.py

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 
-from speedtronic.pure.config.model import Model
 from speedtronic.pure.gradient import Engine, gradient
 from speedtronic.pure.loss import IGNORED, cross_entropy_sum
 from speedtronic.pure.module import ModuleLoss, split
@@ -21,7 +20,6 @@ from speedtronic.pure.random import split as split_key
 from speedtronic.pure.transformer import (
     Transformer,
     feed_forward_width,
-    flops_per_token,
 )
 from speedtronic.pure.types import Params
 
@@ -316,12 +314,3 @@ def test_it_compiles_in_one_graph_and_once() -> None:
     for shift in range(3):
         loss((ids() + shift) % 50)
     assert 1 == counter.frame_count
-
-
-def test_flops_follow_from_the_sizes() -> None:
-    """Six per weight in a product, and twelve per layer, width and position."""
-    config = Model(vocab_size=50, n_layer=2, n_head=4, n_kv_head=2, d_model=32)
-    weights = sum(
-        p.numel() for n, p in build(max_seq_len=128).named_parameters() if p.ndim == 2
-    )
-    assert 6 * weights + 12 * 2 * 32 * 128 == flops_per_token(config)

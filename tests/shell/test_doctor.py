@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,13 @@ def test_this_machine_can_train() -> None:
 
     assert [] == [finding for finding in told if finding.state == "bad"]
     assert "fp32" in by_name(doctor.precisions())["precision"].told
+
+
+def test_the_peak_is_told_in_what_auto_means() -> None:
+    """Some number of operations per second, measured on the spot."""
+    told = by_name(doctor.peak())["peak"].told
+
+    assert re.search(r"\d GFLOP/s in (fp32|bf16|fp16) products now$", told)
 
 
 def test_a_missing_package_is_bad_and_mended(monkeypatch: pytest.MonkeyPatch) -> None:

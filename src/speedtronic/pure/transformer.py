@@ -38,25 +38,6 @@ def feed_forward_width(d_model: int, d_ff: int | None, n_head: int) -> int:
     return max(1, -(-wanted // n_head)) * n_head
 
 
-def flops_per_token(config: Model) -> int:
-    """Floating-point operations per trained token, forward and backward.
-
-    Six per weight of a matrix product, and attention over the full context, not
-    halved for causality (PaLM, arXiv:2204.02311, appendix B). The embedding is a
-    look-up and costs nothing; recomputation is not counted.
-
-    >>> flops_per_token(Model(vocab_size=256, n_layer=4, n_head=4, d_model=128))
-    5726208
-    """
-    width = feed_forward_width(config.d_model, config.d_ff, config.n_head)
-    kv_head = config.n_head if config.n_kv_head is None else config.n_kv_head
-    kv_width = config.d_model // config.n_head * kv_head
-    block = config.d_model * (2 * config.d_model + 2 * kv_width + 3 * width)
-    weights = config.n_layer * block + config.vocab_size * config.d_model
-    attention = 12 * config.n_layer * config.d_model * config.max_seq_len
-    return 6 * weights + attention
-
-
 class Transformer(nn.Module):
     """A causal language model; its arguments are the fields of the model section.
 

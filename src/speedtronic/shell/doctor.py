@@ -61,7 +61,7 @@ def examine(output_dir: str) -> list[Finding]:
     """
     parts: list[Callable[[], Iterator[Finding]]] = [versions]
     if _import_error("torch") is None:
-        parts += [devices, precisions, compiler, threads]
+        parts += [devices, precisions, peak, compiler, threads]
     parts += [lambda: folder(Path(output_dir)), extras]
     return [finding for part in parts for finding in part()]
 
@@ -142,6 +142,25 @@ def precisions() -> Iterator[Finding]:
         works = [mode for mode, why in refused.items() if why is None]
         told = [f"{name} runs {', '.join(works)}", *filter(None, refused.values())]
         yield Finding(name="precision", state="ok", told="; ".join(told))
+
+
+def peak() -> Iterator[Finding]:
+    """What each kind of device computes at most, in the precision that auto means."""
+    import torch
+
+    from speedtronic.shell.device import available_devices, choose_arithmetic
+    from speedtronic.shell.peak import measured_peak
+
+    for name in available_devices():
+        if ":" in name:
+            continue
+        arithmetic = choose_arithmetic(Precision(), torch.device(name))
+        dtype = arithmetic.autocast or torch.float32
+        flops = measured_peak(torch.device(name), dtype)
+        told = (
+            f"{name} does {flops / 1e9:.0f} GFLOP/s in {arithmetic.name} products now"
+        )
+        yield Finding(name="peak", state="ok", told=told)
 
 
 def compiler() -> Iterator[Finding]:
