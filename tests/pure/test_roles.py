@@ -24,6 +24,25 @@ def test_an_untied_head_is_a_head() -> None:
     assert "head" == roles_of(model)["lm_head.weight"]
 
 
+def test_a_model_may_know_its_head() -> None:
+    """As those of transformers do; its bias is a bias, and tied it is an embedding."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.decoder = nn.Linear(2, 3)
+            self.encoder = nn.Linear(2, 2, bias=False)
+
+        def get_output_embeddings(self) -> nn.Module:
+            return self.decoder
+
+    assert {
+        "0.decoder.weight": "head",
+        "0.decoder.bias": "bias",
+        "0.encoder.weight": "hidden",
+    } == roles_of(nn.Sequential(Model()))
+
+
 def test_types_count_more_than_names() -> None:
     """A norm that is called anything, a table that is called anything."""
 

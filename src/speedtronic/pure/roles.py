@@ -1,7 +1,8 @@
 """The role of each parameter, from the type of the module that owns it.
 
 Where the type says nothing, the name and the shape do (`role_by_name`). A module may
-say it itself: ``speedtronic_role = "head"`` holds for its own parameters.
+say it itself: ``speedtronic_role = "head"`` holds for its own parameters. What a model
+of transformers gives as its output embeddings is a head, whatever it is called.
 """
 
 from torch import nn
@@ -31,17 +32,27 @@ def roles_of(module: nn.Module) -> dict[str, Role]:
     {'0.weight': 'embedding', '1.weight': 'norm', '1.bias': 'norm'}
     """
     first = {id(p): name for name, p in module.named_parameters()}
+    heads = _output_layers(module)
     claims: dict[str, list[Role]] = {name: [] for name in first.values()}
     for path, part in module.named_modules():
         for leaf, p in part._parameters.items():
             if p is not None:
                 name = f"{path}.{leaf}" if path else leaf
-                claims[first[id(p)]].append(_role(path, part, name, p))
+                role = _role(path, part, name, p)
+                if role == "hidden" and part in heads:
+                    role = "head"
+                claims[first[id(p)]].append(role)
     order = ("embedding", "head", *ROLES)
     return {
         name: min(found, key=lambda role: order.index(role))
         for name, found in claims.items()
     }
+
+
+def _output_layers(module: nn.Module) -> set[nn.Module]:
+    asked = (getattr(part, "get_output_embeddings", None) for part in module.modules())
+    found = (ask() for ask in asked if callable(ask))
+    return {layer for layer in found if isinstance(layer, nn.Module)}
 
 
 def _role(path: str, part: nn.Module, name: str, p: nn.Parameter) -> Role:

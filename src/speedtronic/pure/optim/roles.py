@@ -16,8 +16,10 @@ from speedtronic.pure.config.optimizer import ROLES, Role
 __all__ = ["ROLES", "Role", "check_patterns", "override_roles", "role_by_name"]
 
 _EMBEDDING_WORDS = ("emb", "wte", "wpe")
-_HEAD_NAMES = ("lm_head", "head", "classifier", "score", "logits", "output", "unembed")
+_HEAD_NAMES = ("score", "output")
+_HEAD_WORDS = ("head", "classifier", "logits", "unembed")  # that a head's name ends in
 _NORM_WORDS = ("ln", "bn", "gn")
+_DIGITS = "0123456789"
 
 
 def role_by_name(name: str, parameter: Tensor) -> Role:
@@ -43,7 +45,7 @@ def role_by_name(name: str, parameter: Tensor) -> Role:
         return "vector"
     if any(w in _EMBEDDING_WORDS or w.startswith("embed") for w in words):
         return "embedding"
-    if owner in _HEAD_NAMES:
+    if owner in _HEAD_NAMES or owner.split("_")[-1].rstrip(_DIGITS) in _HEAD_WORDS:
         return "head"
     return "hidden" if parameter.ndim == 2 else "kernel"
 
@@ -89,7 +91,7 @@ def check_patterns(
 
 def _is_norm(owner: str) -> bool:
     """Whether a module's own name says norm: norm1, ln_f, q_norm, layernorm, bn2."""
-    words = [word.rstrip("0123456789") for word in owner.split("_")]
+    words = [word.rstrip(_DIGITS) for word in owner.split("_")]
     while len(words) > 1 and len(words[-1]) <= 1:
         words.pop()
     return words[-1].endswith("norm") or words[-1] in _NORM_WORDS
