@@ -146,6 +146,23 @@ def test_order_does_not_matter(name: str, seed: int, order: list[str]) -> None:
     assert all(torch.equal(expected[name], actual[name]) for name in order)
 
 
+@given(names, seeds, st.permutations(sorted(SHAPES)))
+def test_order_is_a_matter_of_rounding(name: str, seed: int, order: list[str]) -> None:
+    """Where matrices are batched or norms summed, too, in whole steps and states."""
+    optimizer = OPTIMIZERS[name]
+    params, state = after_two_steps(optimizer, seed)
+    clock, grads = Clock(step=torch.tensor(2)), normal(seed + 9, SHAPES)
+    expected = optimizer.update(grads, state, params, clock)
+
+    shuffled = {name: params[name] for name in order}
+    turned = tree_map(lambda zero, leaf: leaf, optimizer.init(shuffled), state)
+    actual = optimizer.update({n: grads[n] for n in order}, turned, shuffled, clock)
+    assert order == list(actual[0])
+    torch.testing.assert_close(
+        named_leaves(expected), named_leaves(actual), rtol=1e-4, atol=1e-5
+    )
+
+
 @given(seeds, shapes())
 def test_a_partition_into_equals_is_no_partition(
     seed: int, shapes: dict[str, tuple[int, ...]]
