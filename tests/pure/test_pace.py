@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedtronic.pure.pace import boundary_due, inner_steps_at
+from speedtronic.pure.pace import boundary_due, inner_steps_at, steps_by_progress
 
 NAN, INF = float("nan"), float("inf")
 
@@ -61,3 +61,16 @@ def test_a_round_has_a_bound(bounds: dict[str, int]) -> None:
     """One that never ends, or never lasts, is a mistake."""
     with pytest.raises(ValueError, match="bounds"):
         boundary_due(1, 1.0, **bounds)  # type: ignore[arg-type]
+
+
+def test_a_node_that_did_not_come_further_keeps_its_steps() -> None:
+    """Nothing can be said of its speed; nor of one that was not there before."""
+    assert None is steps_by_progress({"a": 0, "b": 7}, {"a": 9, "b": 7}, "b", 50)
+    assert None is steps_by_progress({"a": 0}, {"a": 9, "b": 7}, "b", 50)
+
+
+def test_the_fastest_node_takes_all_steps() -> None:
+    """And a slow one its share, at least one."""
+    before, after = {"a": 10, "b": 10, "c": 10}, {"a": 110, "b": 60, "c": 11}
+    told = [steps_by_progress(before, after, stream, 50) for stream in "abc"]
+    assert [50, 25, 1] == told

@@ -4,6 +4,7 @@ Times are arguments: whoever calls has the clock.
 """
 
 import math
+from collections.abc import Mapping
 
 
 def inner_steps_at(speed: float, fastest: float, inner_steps: int) -> int:
@@ -31,6 +32,33 @@ def inner_steps_at(speed: float, fastest: float, inner_steps: int) -> int:
     if speed >= fastest:
         return inner_steps
     return max(1, math.floor(speed * inner_steps / fastest))
+
+
+def steps_by_progress(
+    before: Mapping[str, int], after: Mapping[str, int], stream: str, inner_steps: int
+) -> int | None:
+    """Inner steps for a node, from how far all nodes came between two rounds.
+
+    No clock is compared with another one: the same time has passed for all of them, so
+    the data that was counted meanwhile tells their speeds.
+
+    Args:
+        before: data cursors by stream, in the manifest of an earlier round.
+        after: the same of a later one.
+        stream: the node's own.
+        inner_steps: H, what the fastest takes.
+
+    Returns:
+        None if the node itself did not come further, or was not there before.
+
+    >>> steps_by_progress({"a": 0, "b": 0}, {"a": 500, "b": 100}, "b", 50)
+    10
+    """
+    ways = {s: after[s] - before[s] for s in before.keys() & after.keys()}
+    own = ways.get(stream, 0)
+    if own <= 0:
+        return None
+    return inner_steps_at(float(own), float(max(ways.values())), inner_steps)
 
 
 def boundary_due(

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from speedtronic.pure.config import Config
+from speedtronic.shell.distributed.report import FILE as REPORT
 from speedtronic.shell.distributed.report import NodeReport, read_report
 from speedtronic.shell.interrupt import Interrupt
 from speedtronic.shell.paths import run_folder, token_folder
@@ -138,6 +139,7 @@ class Swarm:
             arguments += ["--set", text]
         threads = max(1, (os.cpu_count() or 1) // len(self.names))
         environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
+        (self.folder / name / REPORT).unlink(missing_ok=True)  # of an earlier process
         with self.log_file(name).open("ab") as log:
             return subprocess.Popen(
                 arguments,
@@ -155,13 +157,14 @@ class Swarm:
 
     def _status(self, name: str) -> NodeStatus:
         process = self._processes.get(name)
-        record = _last_step(self.folder / name / "metrics.jsonl")
+        told = read_report(self.folder / name)
+        record = _last_step(self.folder / name / "metrics.jsonl") if told else {}
         return NodeStatus(
             node=name,
             exit_code=None if process is None else process.poll(),
             step=record.get("step", 0),
             loss=record.get("loss"),
-            report=read_report(self.folder / name),
+            report=told,
         )
 
     def _failed(self, status: NodeStatus, interrupted: bool) -> bool:

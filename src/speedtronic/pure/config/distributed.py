@@ -50,6 +50,11 @@ class Distributed:
         scope="node",
         check=positive,
     )
+    dynamic_steps: bool = field(
+        False,
+        "take fewer steps than inner_steps, as this node is slower than the fastest",
+        scope="node",
+    )
     wait: float = field(
         0.0,
         "seconds to pause for the decision on each delta",

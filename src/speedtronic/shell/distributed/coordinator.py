@@ -22,9 +22,11 @@ from torch import Tensor
 
 from speedtronic.errors import Denied, LaneError, SpeedtronicError, TrainingError
 from speedtronic.pure.delta import Weights
+from speedtronic.pure.pace import steps_by_progress
 from speedtronic.pure.progress import Progress, cut, install
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round import record as records
+from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master import Master, leads, master
 from speedtronic.pure.round.record import Record
 from speedtronic.pure.round.worker import Worker, may_save, may_train, worker
@@ -36,6 +38,7 @@ from speedtronic.shell.distributed.saved import KEY, to_tensors
 
 logger = logging.getLogger(__name__)
 TICK_S = 0.1  # how exactly the machines keep their times
+PACE_ROUNDS = 2  # between two looks at who is how fast
 MOST_EVENTS = 1000  # kept until the training thread asks for them
 LAST_LOOK_S = 1.0  # left to a leader when its worker has used up the time to stop
 
@@ -90,6 +93,8 @@ class Coordinator:
         follows: the worker's first state.
         leader: the first state of one who may lead, else None.
         progress: from the checkpoint that the worker's record came from.
+        dynamic_steps: take fewer inner steps than the fastest node, as this one is
+            slower.
     """
 
     def __init__(
@@ -98,8 +103,13 @@ class Coordinator:
         follows: Worker,
         leader: Master | None,
         progress: Progress | None,
+        *,
+        dynamic_steps: bool = False,
     ) -> None:
         self.worker, self.master = follows, leader
+        self._pace = follows.settings.inner_steps if dynamic_steps else None
+        self._paced: dict[str, int] | None = None  # data cursors at an earlier round
+        self._paced_round = -PACE_ROUNDS
         self.progress = progress
         self.halted = ""  # why a person has to look
         self._parts = parts
@@ -166,7 +176,10 @@ class Coordinator:
             if self.halted:
                 raise TrainingError(self.halted)
             event = e.Boundary(time.monotonic(), steps, tokens, cursor)
+            staged = self.worker.staged
             self.worker, effects = worker(self.worker, event)
+            if staged is not None and staged is not self.worker.staged:
+                self._keep_pace(staged.manifest)
         for effect in effects:
             match effect:
                 case e.Install():
@@ -212,6 +225,21 @@ class Coordinator:
             return
         self.progress, model = install(self.progress, training.weights(), effect, base)
         training.install(model, effect.cursor, effect.reset_optimizer)
+
+    def _keep_pace(self, manifest: Manifest) -> None:
+        """Adapt the number of inner steps to how far the others came meanwhile."""
+        ahead = manifest.round - self._paced_round
+        if self._pace is None or ahead < PACE_ROUNDS:
+            return
+        cursors = {r.stream: r.cursor for r in manifest.ledger}
+        before, self._paced = self._paced, cursors
+        self._paced_round = manifest.round
+        stream, settings = self.worker.record.stream, self.worker.settings
+        steps = steps_by_progress(before or {}, cursors, stream, self._pace)
+        if steps is not None and steps != settings.inner_steps:
+            logger.info("deltas of %d steps from now on", steps)
+            settings = attrs.evolve(settings, inner_steps=steps)
+            self.worker = attrs.evolve(self.worker, settings=settings)
 
     def _tell(self, machine: str, event: e.Event) -> None:
         with self._news:
@@ -268,7 +296,7 @@ class Coordinator:
             if self._closed:
                 return
             self._threads.add(thread)
-        thread.start()
+            thread.start()
 
     def _answer(self, machine: str, effect: e.Effect) -> None:
         try:

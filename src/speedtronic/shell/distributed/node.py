@@ -180,7 +180,13 @@ def start_node(
         remember=lambda run: _remember(run_folder, run),
         changed=Reporter(run_folder, joined.lane),
     )
-    return Coordinator(parts, _worker(config, joined, life, record), master, progress)
+    return Coordinator(
+        parts,
+        _worker(config, joined, life, record),
+        master,
+        progress,
+        dynamic_steps=config.distributed.dynamic_steps,
+    )
 
 
 def _worker(config: Config, joined: Joined, life: str, record: Record | None) -> Any:
