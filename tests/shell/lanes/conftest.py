@@ -20,18 +20,18 @@ class FakeTime:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.waits: list[float] = []
-        self.stopped = False
+        self.stops_after: int | None = None  # waits
 
     def __call__(self) -> float:
         return self.now_s
 
     def is_set(self) -> bool:
-        return self.stopped
+        return self.stops_after is not None and len(self.waits) > self.stops_after
 
     def wait(self, timeout: float) -> bool:
         self.waits.append(timeout)
         self.now_s += timeout
-        return self.stopped
+        return self.is_set()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ has it open. Nothing is synced: whoever reads checks the sum, after a power fail
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,14 +31,13 @@ class Cache:
     def open(self, key: str) -> BinaryIO | None:
         """A content, open for reading, if it is here."""
         path = self._folder / key
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:
-            return None
-        try:
+        with explained(self._folder):
+            try:
+                file = path.open("rb")
+            except FileNotFoundError:
+                return None
+        with suppress(OSError):  # deleted meanwhile, or another user's
             os.utime(path)  # it was just used
-        except OSError:
-            pass  # deleted meanwhile, or another user's
         return file
 
     def create(self) -> tuple[Path, BinaryIO]:

@@ -43,14 +43,13 @@ T = TypeVar("T")
 BRANCH = "main"
 _CONNECT_S = 10.0
 _MESSAGE = 64 << 10  # bytes of an error's body that are looked at
-_PIECE = 1 << 20  # bytes
 _TRIES = 3
 _FIRST_S, _LONGEST_S = 0.5, 4.0  # between two
-_REPOSITORY = re.compile(
-    r"(?!.*(--|\.\.))[A-Za-z0-9][\w.-]{0,95}/[\w][\w.-]{0,95}(?<!\.git)", re.ASCII
-)
+_PART = r"\w(?:[\w.-]{0,94}\w)?"
+_REPOSITORY = re.compile(rf"(?!.*(?:--|\.\.)){_PART}/{_PART}(?<!\.git)", re.ASCII)
 _timeout_s = contextvars.ContextVar("timeout_s", default=TIMEOUT_S)
 _installing = threading.Lock()
+_STOPPED = Trouble("stopped", "stopped before the next request")
 
 
 def repository_problem(repository: str) -> str | None:
@@ -180,7 +179,7 @@ class Client:
             if r.status_code >= 300:
                 raise self._failed("resolvers", _reply(r, r.read()))
             begins = start if r.status_code == 206 else 0
-            yield begins, r.iter_bytes(_PIECE)
+            yield begins, r.iter_bytes()  # as they come: a piece less is lost with them
 
     def upload(self, files: Mapping[str, BinaryIO]) -> dict[str, Large | None]:
         """Put those files that the Hub holds to be large into its storage.
@@ -206,6 +205,8 @@ class Client:
             bucket: whose quota it counts against: ``api``, ``resolvers``, ``commit``.
             call: it owns what it touches, see `interruptible`.
         """
+        if self.options.stop.is_set():
+            raise Failed(_STOPPED)
         self._check_open(bucket)
 
         def bounded() -> T:
@@ -240,7 +241,7 @@ class Client:
     def pause(self, seconds: float) -> None:
         """Wait, unless there is a stop."""
         if self.options.stop.wait(seconds):
-            raise Failed(Trouble("transient", "stopped between two attempts"))
+            raise Failed(_STOPPED)
 
     def clean(self, text: str) -> str:
         """A text without any token."""

@@ -114,21 +114,24 @@ class Commits:
         """Read the history until it says what became of a draft."""
         known = "the history cannot be read"
         for wait_s in _LOOKS_S:
-            if wait_s:
-                self._client.pause(wait_s)
             try:
-                history = self._client.get(self._client.address(f"/commits/{BRANCH}"))
-                revision = self._in_history(draft, history[0])
+                if wait_s:
+                    self._client.pause(wait_s)
+                found = self._in_history(draft)
             except Failed as failed:
-                if failed.trouble.kind in ("conflict", "denied"):
+                if failed.trouble.kind == "denied":
                     raise
-                continue
-            if revision is not None:
-                return revision
+                continue  # after a stop there is no pause either
+            if isinstance(found, Trouble):
+                raise Failed(found)
+            if found is not None:
+                return found
             known = f"it is not in the history of {BRANCH} so far, and may still appear"
         raise Failed(Trouble("transient", f"{lost.text}; of this commit: {known}"))
 
-    def _in_history(self, draft: Draft, history: list[dict[str, Any]]) -> str | None:
+    def _in_history(self, draft: Draft) -> str | Trouble | None:
+        """The revision, or why there is none, or None as long as that is open."""
+        history, _ = self._client.get(self._client.address(f"/commits/{BRANCH}"))
         revisions = [str(commit["id"]) for commit in history]
         for commit in history:
             if draft.nonce in f"{commit.get('title')} {commit.get('message')}":
@@ -139,10 +142,10 @@ class Commits:
             if self._is_mine(draft, child):
                 return child
             text = f"{child} followed on {draft.parent}; this commit was not applied"
-            raise Failed(Trouble("conflict", text))
+            return Trouble("conflict", text)
         if draft.parent not in revisions and self._is_mine(draft, revisions[0]):
             text = "the commit was applied, and the history squashed since: look again"
-            raise Failed(Trouble("transient", text))
+            return Trouble("transient", text)
         return None
 
     def _is_mine(self, draft: Draft, revision: str) -> bool:

@@ -37,7 +37,7 @@ from speedtronic.shell.lanes.hub.heads import Heads
 from speedtronic.shell.lanes.hub.options import HubOptions
 from speedtronic.shell.lanes.hub.staging import Staged, Staging
 from speedtronic.shell.lanes.hub.tree import Entry, Tree, Trees
-from speedtronic.shell.lanes.hub.trouble import Failed
+from speedtronic.shell.lanes.hub.trouble import Failed, Trouble
 
 _RACES = 6  # that a commit on whatever the head is may lose
 
@@ -75,20 +75,20 @@ class HubLane:
 
     def names(self, prefix: str, revision: str) -> dict[str, int]:
         """See `Lane`."""
-        with self._explained(f"the names in {revision!r}"):
+        with self._explained(f"the names in {revision!r}", revision):
             tree = self._tree(revision)
         return {n: e.size for n, e in tree.entries.items() if n.startswith(prefix)}
 
     def read(self, name: str, revision: str) -> bytes:
         """See `Lane`."""
-        with self._explained(f"{name!r} in {revision!r}"):
+        with self._explained(f"{name!r} in {revision!r}", revision):
             entry = self._entry(name, revision)
             with self._downloads.opened(name, revision, entry) as file:
                 return file.read()
 
     def fetch(self, name: str, revision: str, path: Path) -> str:
         """See `Lane`."""
-        with self._explained(f"{name!r} in {revision!r}"):
+        with self._explained(f"{name!r} in {revision!r}", revision):
             entry = self._entry(name, revision)
             with (
                 self._downloads.opened(name, revision, entry) as source,
@@ -179,27 +179,23 @@ class HubLane:
             Denied: not permitted.
         """
         with self._explained("releasing storage"):
-            head = self._client.patiently(self._heads.newest)
-            tree = self._tree(head.revision)
+            tree = self._newest()
             self._staging.forget()
             return space.release(self._client, tree, kept_s)
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def _explained(self, what: str, revision: str | None = None) -> Iterator[None]:
         try:
             yield
         except Failed as failed:
+            if failed.trouble.kind == "revision" and revision:
+                self._heads.doubt(revision)  # a head that lags would lead there again
             raise failed.trouble.error(f"{self._where}: {what}") from None
         except Corrupt as error:
             raise Corrupt(f"{self._where}: {error}") from None
 
     def _tree(self, revision: str) -> Tree:
-        try:
-            return self._client.patiently(lambda: self._trees.at(revision))
-        except Failed as failed:
-            if failed.trouble.kind == "revision":
-                self._heads.doubt(revision)
-            raise
+        return self._client.patiently(lambda: self._trees.at(revision))
 
     def _entry(self, name: str, revision: str) -> Entry:
         entry = self._tree(revision).entries.get(name)
@@ -207,13 +203,29 @@ class HubLane:
             raise Missing(f"{self._where}: no {name!r} in revision {revision!r}")
         return entry
 
+    def _newest(self) -> Tree:
+        """What the head holds, however often it moves meanwhile."""
+
+        def look() -> Tree:
+            head = self._heads.newest()
+            try:
+                return self._trees.at(head.revision)
+            except Failed as failed:
+                if failed.trouble.kind != "revision":
+                    raise
+                self._heads.doubt(head.revision)
+                text = "the history was squashed meanwhile"
+                raise Failed(Trouble("transient", text)) from None
+
+        return self._client.patiently(look)
+
     def _basis(self, parent: Parent) -> Tree:
         """What a commit is decided on; with a parent, exactly that revision."""
         if parent is ANY or parent is None:
-            head = self._client.patiently(self._heads.newest)
-            if parent is None and head.marked:
-                raise self._moved(f"head is {head.revision!r}", parent)
-            return self._tree(head.revision)
+            tree = self._newest()
+            if parent is None and tree.marked:
+                raise self._moved(f"head is {tree.revision!r}", parent)
+            return tree
         if self._heads.is_superseded(parent):
             raise self._moved("a newer head was seen", parent)
         try:

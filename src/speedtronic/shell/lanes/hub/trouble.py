@@ -18,6 +18,7 @@ Kind: TypeAlias = Literal[
     "busy",  # another commit is being written: nothing was done
     "rate",  # too many requests or commits: nothing was done
     "unsent",  # the request never left: nothing was done
+    "stopped",  # before there was a request: nothing was done
     "transient",  # no usable answer: nobody knows what was done
     "entry",  # no such name at this revision
     "revision",  # no such revision, or no longer
