@@ -12,6 +12,7 @@
     |- CheckpointError  a checkpoint is foreign, does not fit or cannot be written (1)
     |  `- Damaged       its bytes are not those that were written
     |- TrainingError    the run failed: non-finite loss, no usable step (1)
+    |- RankError        another process of this node failed (its exit code)
     `- LaneError        the transport between nodes failed (1)
        |- Conflict      the head moved: read again, decide again
        |- Unavailable   nobody knows whether it was applied: reconcile first
@@ -76,6 +77,14 @@ class Damaged(CheckpointError):
 
 class TrainingError(SpeedtronicError):
     """A run that failed."""
+
+
+class RankError(SpeedtronicError):
+    """Another process of this node failed or is gone; this one ends as it did."""
+
+    def __init__(self, message: str = "", *, exit_code: int = 1) -> None:
+        self.exit_code = exit_code
+        super().__init__(message)
 
 
 class LaneError(SpeedtronicError):

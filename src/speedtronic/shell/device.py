@@ -45,8 +45,13 @@ def available_devices() -> list[str]:
     return found
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str, local_rank: int | None = None) -> torch.device:
     """The device of a config's ``run.device``.
+
+    Args:
+        name: from the config.
+        local_rank: of a process that is one of several of its node, which have a CUDA
+            device each or share the CPU.
 
     Raises:
         DeviceError: if this machine does not have it.
@@ -55,6 +60,8 @@ def choose_device(name: str) -> torch.device:
     device(type='cpu')
     """
     found = available_devices()
+    if local_rank is not None:
+        return _device_of_rank(name, local_rank, found)
     if name == "auto":
         name = next((d for d in ("cuda", "mps") if d in found), "cpu")
     if name not in found:
@@ -65,6 +72,24 @@ def choose_device(name: str) -> torch.device:
     if name == "cuda":
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device(name)
+
+
+def _device_of_rank(name: str, local_rank: int, found: list[str]) -> torch.device:
+    if name == "cpu" or (name == "auto" and "cuda" not in found):
+        return torch.device("cpu")
+    if name not in ("auto", "cuda"):
+        raise DeviceError(
+            f"run.device: expected auto, cuda or cpu for a node of several ranks, found"
+            f" {name!r}, which is one device"
+        )
+    own = f"cuda:{local_rank}"
+    if own not in found:
+        raise DeviceError(
+            f"run.device: rank {local_rank} of this machine needs {own}, found"
+            f" {', '.join(found)}; start one rank per CUDA device, or use"
+            " run.device: cpu"
+        )
+    return torch.device(own)
 
 
 def choose_arithmetic(precision: C.Precision, device: torch.device) -> Arithmetic:

@@ -5,6 +5,9 @@ number (130 for Ctrl-C, 143 for SIGTERM). A second one is not asked twice: the p
 ends at once with that same code, without cleaning up; whatever it was writing has a
 temporary name.
 
+Where several processes share a run, one may pass on that another was asked to stop;
+that is no signal of its own, so that the first real one does not count as a second.
+
 Python lets only the main thread catch signals; elsewhere this does nothing.
 """
 
@@ -28,16 +31,26 @@ class Interrupt:
 
     def __init__(self) -> None:
         self._signal: int | None = None
+        self._passed_on: int | None = None
         self._previous: dict[signal.Signals, Any] = {}
 
     def __bool__(self) -> bool:
         """Whether a signal has asked to stop."""
-        return self._signal is not None
+        return self.number is not None
+
+    @property
+    def number(self) -> int | None:
+        """Of the signal that asked first, if one did."""
+        return self._passed_on if self._signal is None else self._signal
 
     @property
     def exit_code(self) -> int | None:
         """What the command returns: 128 plus the number, or None without a signal."""
-        return None if self._signal is None else 128 + self._signal
+        return None if self.number is None else 128 + self.number
+
+    def pass_on(self, number: int) -> None:
+        """Stop because another process of the run got a signal."""
+        self._passed_on = number
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():

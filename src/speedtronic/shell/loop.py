@@ -11,6 +11,7 @@ that changed the parameters, so that a skipped one loses no learning rate.
 import logging
 import time
 from contextlib import closing
+from typing import Any
 
 import attrs
 import torch
@@ -24,9 +25,7 @@ from speedtronic.pure.optim import Clock
 from speedtronic.shell import generators
 from speedtronic.shell.checkpoint import Snapshot, all_finite
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
-from speedtronic.shell.data import Data, Prefetcher
-from speedtronic.shell.data.base import StepBatch
-from speedtronic.shell.device import seeded
+from speedtronic.shell.data import Data
 from speedtronic.shell.distributed.coordinator import Coordinator
 from speedtronic.shell.evaluate import Evaluation, evaluate_held_out
 from speedtronic.shell.hooks import Hooks
@@ -35,29 +34,14 @@ from speedtronic.shell.meeting import Meeting
 from speedtronic.shell.meters import Stopwatch, memory_bytes
 from speedtronic.shell.metrics import MetricLog
 from speedtronic.shell.progress import Eta, ProgressBar, step_line
+from speedtronic.shell.rank_orders import Conductor
 from speedtronic.shell.reading import Reading, read
-from speedtronic.shell.session import Session, hub_config, on_device
+from speedtronic.shell.session import Session, hub_config
+from speedtronic.shell.stepper import Counters, Stepper
 from speedtronic.shell.timebox import TimeBox
 
 logger = logging.getLogger(__name__)
 _REMEDIES = "lower optimizer.lr, set optimizer.grad_clip, or look at the data"
-
-
-@attrs.frozen(kw_only=True)
-class Counters:
-    """How far a run is; plain integers, known without asking the device."""
-
-    position: int = 0  # steps done, skipped ones included
-    samples: int = 0
-    tokens: int = 0
-    data_shift: int = 0  # how far the node's data is ahead of the position
-    wall_seconds: float = 0.0
-    timed_seconds: float = 0.0  # of a run bounded in minutes, at its last step
-
-    @property
-    def cursor(self) -> int:
-        """The step of the data that is read next."""
-        return self.position + self.data_shift
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -74,30 +58,42 @@ class Tools:
     run_id: str
     reasons: tuple[str, ...]  # why this run is not exact any more
     coordinator: Coordinator | None = None  # of a run with other nodes
+    conductor: Conductor | None = None  # of a node with other ranks
 
 
 class Loop:
-    """Trains a session until its end, an interrupt or a failure."""
+    """Trains a session until its end, an interrupt or a failure.
 
-    def __init__(
-        self, session: Session, tools: Tools, state: InnerState, counters: Counters
-    ) -> None:
-        self.session, self.tools = session, tools
-        self.state, self.counters = state, counters
+    Args:
+        session: what to train.
+        tools: to work with.
+        stepper: takes the steps.
+    """
+
+    def __init__(self, session: Session, tools: Tools, stepper: Stepper) -> None:
+        self.session, self.tools, self.stepper = session, tools, stepper
         self.config: Config = session.config
         self.evaluation: Evaluation | None = None  # of the newest evaluated step
         self.reading: Reading | None = None  # of the newest step that was looked at
         self._evaluated_at = self._saved_at = -1
         self._saved_time = time.monotonic()
-        self._runner = session.runner(logger.warning)
         self._watch = Stopwatch(
-            wall_seconds=counters.wall_seconds, tokens=counters.tokens
+            wall_seconds=self.counters.wall_seconds, tokens=self.counters.tokens
         )
         self._eta = Eta(self.last_step)
-        self._prefetcher: Prefetcher | None = None
         self._save_waits = False
         node = tools.coordinator
         self._meeting = None if node is None else Meeting(self, node)
+
+    @property
+    def state(self) -> InnerState:
+        """As the last step left it."""
+        return self.stepper.state
+
+    @property
+    def counters(self) -> Counters:
+        """How far the run is."""
+        return self.stepper.counters
 
     @property
     def last_step(self) -> int | None:
@@ -119,7 +115,7 @@ class Loop:
             TrainingError: after too many skipped steps in a row, or if the run ends
                 without usable weights.
         """
-        with closing(self):
+        with closing(self.stepper):
             first = True
             self._meet(0, 0)
             while not self.over and not self.tools.interrupt:
@@ -133,31 +129,6 @@ class Loop:
             self.tools.writer.wait()  # nothing may be called done before it is
         if self.over:
             self._check_end()
-
-    def close(self) -> None:
-        """Stop reading ahead."""
-        if self._prefetcher is not None:
-            self._prefetcher.close()
-            self._prefetcher = None
-
-    def read_on_from(self, cursor: int) -> None:
-        """Take the next batch from another place in the data."""
-        shift = cursor - self.counters.position
-        if shift != self.counters.data_shift:
-            self.counters = attrs.evolve(self.counters, data_shift=shift)
-            self.close()
-
-    def _next_batch(self) -> StepBatch:
-        if self._prefetcher is None:
-            data = self.config.data
-            pin = data.pin_memory
-            self._prefetcher = Prefetcher(
-                self.tools.data,
-                self.counters.cursor,
-                2 if data.prefetch_factor is None else data.prefetch_factor,
-                pin=self.session.device.type == "cuda" if pin is None else pin,
-            )
-        return self._prefetcher.next()
 
     def _meet(self, steps: int, tokens: int) -> None:
         if self._meeting is None:
@@ -184,31 +155,26 @@ class Loop:
             )
 
     def _advance(self, first: bool) -> None:
-        tools, counters = self.tools, self.counters
-        with self._watch.measure("data"):
-            batch = self._next_batch()
-            micro_batches = on_device(batch.micro_batches, self.session.device)
+        tools, stepper, tokens = self.tools, self.stepper, self.counters.tokens
         share = None
         if tools.timebox is not None:
             share = tools.timebox.read(self.session.device)
-        compiling = first and self._runner.compiled
-        seed = _seed(self.config.run.seed, counters.position)
+        if tools.conductor is not None:
+            tools.conductor.step(tools.timebox.share if tools.timebox else None)
+        with self._watch.measure("data"):
+            batch = stepper.read()
+        compiling = first and stepper.compiled
         with self._watch.measure("compile" if compiling else "compute"):
-            with seeded(seed, self.session.device):
-                self.state, info = self._runner(self.state, micro_batches, share)
-        self.counters = counters = attrs.evolve(
-            counters,
-            position=counters.position + 1,
-            samples=counters.samples + batch.samples,
-            tokens=counters.tokens + batch.tokens,
-            timed_seconds=tools.timebox.spent_s if tools.timebox else 0.0,
-        )
+            info = stepper.step(batch, share)
+        if tools.timebox is not None:
+            self._count(timed_seconds=tools.timebox.spent_s)
+        counters = self.counters
         if compiling:
-            tools.log.event("compile", counters.position, kept=self._runner.compiled)
+            tools.log.event("compile", counters.position, kept=stepper.compiled)
         self._look(info, share)
         tools.bar.advance(counters.position)
         with self._watch.measure("round"):
-            self._meet(1, batch.tokens)
+            self._meet(1, counters.tokens - tokens)
         if self._is_due(self.config.checkpoint.every_steps) or self._minutes_passed():
             self._save_waits = True
         if self._save_waits and (self._meeting is None or self._meeting.may_save):
@@ -251,18 +217,26 @@ class Loop:
             return None
         with self._watch.measure("evaluation"):
             found = evaluate_held_out(
-                self.session, tools.data, self.state, lambda: bool(tools.interrupt)
+                self.session, tools.data, self.state, self._is_asked_to_stop
             )
         if found is not None:
             self.evaluation, self._evaluated_at = found, self.counters.position
         return found
+
+    def _is_asked_to_stop(self) -> bool:
+        if self.tools.conductor is not None:
+            self.tools.conductor.wait()
+        return bool(self.tools.interrupt)
+
+    def _count(self, **changes: Any) -> None:
+        self.stepper.counters = attrs.evolve(self.counters, **changes)
 
     def _record(
         self, reading: Reading, share: Tensor | None, evaluated: Evaluation | None
     ) -> None:
         tools, counters = self.tools, self.counters
         lap = self._watch.lap(counters.tokens)
-        self.counters = attrs.evolve(counters, wall_seconds=lap.wall_seconds)
+        self._count(wall_seconds=lap.wall_seconds)
         before = reading.step - reading.applied
         clock = Clock(
             step=torch.tensor(before), progress=None if share is None else share.cpu()
@@ -347,8 +321,3 @@ class Loop:
                 )
             ),
         )
-
-
-def _seed(seed: int, position: int) -> int:
-    """For generators that a model draws from by itself."""
-    return (seed * 0x9E3779B1 + position) % 2**63

@@ -11,7 +11,7 @@ import attrs
 from torch import Tensor
 
 from speedtronic.pure.delta import Weights
-from speedtronic.pure.tree import evolve, tree_map
+from speedtronic.pure.tree import tree_map
 from speedtronic.shell.checkpoint import owned
 from speedtronic.shell.distributed.coordinator import Coordinator, HandedOver
 from speedtronic.shell.distributed.node import shared_weights
@@ -47,7 +47,7 @@ class Meeting:
         self._boundary(steps, tokens)
         coordinator = self._coordinator
         while not (coordinator.may_train or self._loop.tools.interrupt):
-            coordinator.wait(PATIENCE_S)
+            self._pause()
             self._boundary(0, 0)
 
     def leave(self) -> None:
@@ -60,7 +60,12 @@ class Meeting:
         coordinator.stop(self._loop.config.distributed.delta_upload_shutdown_timeout)
         while not coordinator.stopped:
             self._boundary(0, 0)
-            coordinator.wait(PATIENCE_S)
+            self._pause()
+
+    def _pause(self) -> None:
+        self._coordinator.wait(PATIENCE_S)
+        if self._loop.tools.conductor is not None:
+            self._loop.tools.conductor.wait()
 
     def _boundary(self, steps: int, tokens: int) -> None:
         cursor = self._loop.counters.cursor
@@ -82,19 +87,9 @@ class Meeting:
     ) -> None:
         """Go on with other weights, at another place in the data."""
         loop = self._loop
-        state = loop.state
-        if weights is not None:
-            device = loop.session.device
-            copied: Weights = tree_map(lambda x: x.to(device, copy=True), weights)
-            state = evolve(
-                state, params=copied.params, buffers=state.buffers | copied.buffers
-            )
-        if reset_optimizer:
-            fresh = loop.session.optimizer.init(state.params)
-            state = evolve(state, optimizer=fresh)
-        loop.state = state
-        if cursor is not None:
-            loop.read_on_from(cursor)
+        if loop.tools.conductor is not None:
+            loop.tools.conductor.install(weights, cursor, reset_optimizer)
+        loop.stepper.install(weights, cursor, reset_optimizer)
 
     def hand_over(self) -> HandedOver:
         """Copy everything that a checkpoint holds, as it is now."""

@@ -15,7 +15,7 @@ from speedtronic.pure.config import Config
 from speedtronic.pure.contract import ContractError, count_of
 from speedtronic.pure.data.position import node_key
 from speedtronic.pure.gradient import gradient
-from speedtronic.pure.inner import InnerState, StepRule, init_inner
+from speedtronic.pure.inner import Accumulated, InnerState, StepRule, init_inner
 from speedtronic.pure.module import (
     ModuleLoss,
     persistent_buffers,
@@ -61,8 +61,12 @@ class Session:
     notes: tuple[str, ...]  # what the user should be told once
     reasons: tuple[str, ...]  # why resuming may not be exact
 
-    def runner(self, warn: Callable[[str], None]) -> StepRunner:
-        """The inner step as this config wants it run."""
+    def runner(
+        self,
+        warn: Callable[[str], None],
+        reduce: Callable[[Accumulated], Accumulated] | None = None,
+    ) -> StepRunner:
+        """The inner step as this config wants it run; arguments as of `StepRunner`."""
         section, compile = self.config.optimizer, self.config.compile
         rule = StepRule(
             max_norm=section.grad_clip,
@@ -75,22 +79,26 @@ class Session:
             compiled=compile.backend if compile.enabled else None,
             donate=compile.donate,
             fused=section.fused is not False and self.device.type in FUSED_DEVICES,
+            reduce=reduce,
             warn=warn,
         )
 
 
-def build_session(config: Config, example: Batch) -> Session:
+def build_session(
+    config: Config, example: Batch, device: torch.device | None = None
+) -> Session:
     """Build everything, run the model once on ``example``, and check its contract.
 
     Args:
         config: of the run.
         example: one micro-batch on the CPU; tells whether the model draws by itself.
+        device: where to run; None means where ``run.device`` says.
 
     Raises:
         ConfigError, DeviceError, ModelError: one line per mistake.
     """
     _check_backend(config)
-    device = choose_device(config.run.device)
+    device = choose_device(config.run.device) if device is None else device
     arithmetic = choose_arithmetic(config.precision, device)
     module, notes = build_module(config)
     try:

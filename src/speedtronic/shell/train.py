@@ -1,36 +1,38 @@
 """A run from beginning to end: open, go on from a checkpoint, train, tell."""
 
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import attrs
+import torch
 
-from speedtronic.errors import CheckpointError, ConfigError, ModelError, RunError
+from speedtronic.errors import ConfigError
 from speedtronic.pure.config import Config
-from speedtronic.pure.tree import tree_map
-from speedtronic.shell import generators
-from speedtronic.shell.check_loss import own_loss
-from speedtronic.shell.checkpoint_folder import Resumed
-from speedtronic.shell.checkpoint_folder import resume as resume_checkpoint
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
 from speedtronic.shell.config import checked, to_dict
-from speedtronic.shell.data import Data, open_data
+from speedtronic.shell.data import Data
 from speedtronic.shell.data.prepare import Progress, silent
-from speedtronic.shell.device import choose_device, machine
+from speedtronic.shell.device import choose_device
 from speedtronic.shell.distributed.coordinator import Coordinator
-from speedtronic.shell.distributed.identity import data_share
 from speedtronic.shell.distributed.node import Joined, join, start_node
 from speedtronic.shell.hooks import Hook, RunInfo, build_hooks
 from speedtronic.shell.interrupt import Interrupt
-from speedtronic.shell.loop import Counters, Loop, Tools
+from speedtronic.shell.loop import Loop, Tools
 from speedtronic.shell.metrics import MetricLog, resume_log, start_log
-from speedtronic.shell.paths import run_folder, token_folder
+from speedtronic.shell.opening import open_session
+from speedtronic.shell.paths import run_folder
 from speedtronic.shell.progress import ProgressBar
+from speedtronic.shell.rank_follow import follow
+from speedtronic.shell.rank_orders import Beginning, Conductor, end
+from speedtronic.shell.ranks import Ranks, read_place
+from speedtronic.shell.resuming import Resumed, find_resumed, restore_generators
 from speedtronic.shell.rundir import RECORD, Mode, RunDirectory
-from speedtronic.shell.session import Session, build_session
+from speedtronic.shell.session import Session
+from speedtronic.shell.stepper import Counters, Stepper
 from speedtronic.shell.summary import (
     RunSummary,
     Status,
@@ -58,7 +60,8 @@ class TrainResult:
     bits_per_byte: float | None
     exit_code: int  # 0, or 130 and 143 for an interrupted run
     run_directory: Path
-    summary: RunSummary | None  # None where an earlier process had finished the run
+    # None where an earlier process had finished the run, and in ranks after the first.
+    summary: RunSummary | None
 
 
 def train(
@@ -71,6 +74,9 @@ def train(
     preparing: Progress = silent,
 ) -> TrainResult:
     """Train what a config asks for.
+
+    Processes that ``torchrun`` has started share each step; all of them call this, and
+    the result is the same for all but for the summary, which the first one has.
 
     Args:
         config: of the run.
@@ -86,25 +92,38 @@ def train(
         ConfigError, DataError, DeviceError, ModelError, RunError: before training.
         CheckpointError, TrainingError, StorageError: the run failed; its last whole
             checkpoint is kept.
+        RankError: another process of this node failed.
     """
     config = checked(config)
     chosen, mode = _how(config, resume, overwrite)
+    place = read_place(os.environ)
+    several = place.ranks > 1
+    device = choose_device(config.run.device, place.local_rank if several else None)
+    with ExitStack() as stack:
+        ranks = stack.enter_context(Ranks(place, device)) if several else None
+        if ranks is not None and place.rank:
+            data, session = open_session(stack, config, device, ranks, silent)
+            return _result_from(follow(ranks, session, data))
+        result = _train(config, device, ranks, chosen, mode, progress, hooks, preparing)
+        if ranks is not None:
+            end(ranks, _plain(result))
+        return result
+
+
+def _train(
+    config: Config,
+    device: torch.device,
+    ranks: Ranks | None,
+    chosen: Path | None,
+    mode: Mode,
+    progress: bool | None,
+    hooks: Sequence[Callable[[], Hook]],
+    preparing: Progress,
+) -> TrainResult:
     with ExitStack() as stack:
         # Nothing is begun or deleted before data and model are known to be usable.
         RunDirectory.check(run_folder(config), mode)
-        device = choose_device(config.run.device)
-        stack.enter_context(machine(config.run, device))
-        data = open_data(
-            config,
-            directory=token_folder(config),
-            progress=preparing,
-            **data_share(config),
-        )
-        stack.callback(data.close)
-        batch = data.train_batch(0).micro_batches[0]
-        session = build_session(config, batch)
-        if told := own_loss(session.module, tree_map(lambda x: x[:1], batch)):
-            raise ModelError(told)
+        data, session = open_session(stack, config, device, ranks, preparing)
         joined = None
         if config.distributed.enabled:
             joined = join(config, session, data.fingerprint)
@@ -113,7 +132,19 @@ def train(
             logger.info("%s", note)
         if run.finished_step is not None:
             return _already_done(run, run.finished_step)
-        return _run(stack, config, run, data, session, joined, chosen, progress, hooks)
+        return _run(
+            stack, config, run, data, session, ranks, joined, chosen, progress, hooks
+        )
+
+
+def _plain(result: TrainResult) -> dict[str, Any]:
+    """What the other ranks learn of the result."""
+    return attrs.asdict(attrs.evolve(result, summary=None))
+
+
+def _result_from(told: Mapping[str, Any]) -> TrainResult:
+    folder = Path(told["run_directory"])
+    return TrainResult(**{**told, "run_directory": folder})
 
 
 def _how(
@@ -170,18 +201,19 @@ def _run(
     run: RunDirectory,
     data: Data,
     session: Session,
+    ranks: Ranks | None,
     joined: Joined | None,
     chosen: Path | None,
     progress: bool | None,
     hooks: Sequence[Callable[[], Hook]],
 ) -> TrainResult:
-    resumed = _resume(run, data, session, chosen)
+    resumed = find_resumed(run, data, session, chosen)
     counters, state = Counters(), session.initial
     if resumed is not None:
-        counters = resumed.counters
-        state = resumed.found.snapshot.state
+        counters, state = resumed.counters, resumed.state
     log = stack.enter_context(_open_log(config, run, counters.position))
     interrupt = stack.enter_context(Interrupt())
+    conductor = None if ranks is None else Conductor(ranks, interrupt)
     timebox = None
     if config.run.max_minutes is not None:
         path = run.path / PROGRESS_FILE
@@ -216,7 +248,12 @@ def _run(
         stack.enter_context(coordinator)
     running = build_hooks([*config.logging.hooks, *hooks], info)
     # Last, because whatever is built before may draw from the global generators.
-    reasons = () if resumed is None else _restore_generators(resumed)
+    reasons = () if resumed is None else restore_generators(resumed)
+    if conductor is not None:
+        position = None if resumed is None else resumed.position
+        state = conductor.start(
+            Beginning(state=state, counters=attrs.asdict(counters), data=position)
+        )
     tools = Tools(
         data=data,
         log=log,
@@ -228,8 +265,9 @@ def _run(
         run_id=run.run_id,
         reasons=reasons,
         coordinator=coordinator,
+        conductor=conductor,
     )
-    loop = Loop(session, tools, state, counters)
+    loop = Loop(session, tools, Stepper(session, data, state, counters, ranks))
     log.event("train_start", counters.position, device=str(session.device))
     status: Status = "failed"
     error: str | None = None
@@ -258,81 +296,15 @@ def _run(
     )
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class _Resumed:
-    """What a run goes on from."""
-
-    found: Resumed
-    counters: Counters
-    generators: dict[str, Any]
-
-
-def _resume(
-    run: RunDirectory, data: Data, session: Session, chosen: Path | None
-) -> _Resumed | None:
-    """Find and load what to go on from, and set the data to where it was."""
-    if not run.resumed and chosen is None:
-        return None
-    try:
-        found = resume_checkpoint(run.checkpoints, session.initial, run.run_id, chosen)
-    except CheckpointError as error:
-        if "scale.good_steps" not in str(error):
-            raise
-        raise RunError(
-            f"precision.mode: {session.arithmetic.name} cannot go on from this"
-            " checkpoint: fp16 has a loss scale, the others have none; set it back to"
-            " what the run was trained with"
-        ) from error
-    if found is None:
-        logger.info("%s holds no checkpoint yet, the run starts anew", run.path)
-        return None
-    values = found.snapshot.values
-    try:
-        counters = Counters(**values["counters"])
-        position, fingerprint = values["data"], values["fingerprint"]
-        resumed = _Resumed(
-            found=found, counters=counters, generators=values["generators"]
-        )
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{found.path} was not written by a training run: {error} in its values"
-        ) from error
-    if fingerprint != data.fingerprint:
-        raise CheckpointError(
-            f"{found.path}: the data has fingerprint {data.fingerprint}, the run began"
-            f" with {fingerprint}; put it back, or begin another run"
-        )
-    data.load_state_dict(position)
-    for note in found.notes:
-        logger.warning("%s", note)
-    logger.info("resumed from %s", found.path)
-    return resumed
-
-
 def _start_node(
     config: Config,
     session: Session,
     joined: Joined,
     run: RunDirectory,
-    resumed: _Resumed | None,
+    resumed: Resumed | None,
 ) -> Coordinator:
-    saved = None
-    if resumed is not None:
-        snapshot = resumed.found.snapshot
-        saved = snapshot.values, snapshot.tensors
+    saved = None if resumed is None else (resumed.values, resumed.tensors)
     return start_node(config, session, joined, run.path, saved)
-
-
-def _restore_generators(resumed: _Resumed) -> tuple[str, ...]:
-    """Put the global generators back; why the run is not exact, if it is not."""
-    snapshot = resumed.found.snapshot
-    restored = generators.restore(resumed.generators, snapshot.tensors)
-    for note in restored.notes:
-        logger.warning("%s", note)
-    reasons = (*snapshot.reasons, *restored.reasons)
-    for reason in reasons:
-        logger.warning("not exact: %s", reason)
-    return reasons
 
 
 def _open_log(config: Config, run: RunDirectory, position: int) -> MetricLog:

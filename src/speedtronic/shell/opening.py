@@ -1,0 +1,70 @@
+"""What every process of a run opens first: its data, and what to compute with.
+
+Nothing is begun or deleted here, so that a mistake found now costs no run.
+"""
+
+from contextlib import ExitStack
+
+import torch
+
+from speedtronic.errors import ModelError
+from speedtronic.pure.config import Config
+from speedtronic.pure.strict_json import to_json
+from speedtronic.pure.tree import tree_map
+from speedtronic.shell.check_loss import own_loss
+from speedtronic.shell.checkpoint import versions
+from speedtronic.shell.config import to_dict
+from speedtronic.shell.data import Data, open_data
+from speedtronic.shell.data.prepare import Progress
+from speedtronic.shell.device import machine
+from speedtronic.shell.distributed.identity import data_share
+from speedtronic.shell.paths import token_folder
+from speedtronic.shell.ranks import Place, Ranks
+from speedtronic.shell.session import Session, build_session
+
+
+def open_session(
+    stack: ExitStack,
+    config: Config,
+    device: torch.device,
+    ranks: Ranks | None,
+    preparing: Progress,
+) -> tuple[Data, Session]:
+    """Open the data and build the session of one process.
+
+    Args:
+        stack: closes them.
+        config: of the run.
+        device: of this process.
+        ranks: the processes that share each step, if there are several.
+        preparing: told how far the preparation of the data is.
+
+    Raises:
+        ConfigError, DataError, DeviceError, ModelError: one line per mistake.
+        RankError: the ranks do not compute the same.
+    """
+    place = Place() if ranks is None else ranks.place
+    stack.enter_context(machine(config.run, device))
+    data = open_data(
+        config,
+        directory=token_folder(config),
+        rank=place.rank,
+        ranks=place.ranks,
+        progress=preparing,
+        **data_share(config),
+    )
+    stack.callback(data.close)
+    batch = data.train_batch(0).micro_batches[0]
+    session = build_session(config, batch, device)
+    if told := own_loss(session.module, tree_map(lambda x: x[:1], batch)):
+        raise ModelError(told)
+    if ranks is not None:
+        ranks.agree("config", to_json(to_dict(config)))
+        ranks.agree("data", data.fingerprint)
+        ranks.agree("packages", to_json(_packages()))
+    return data, session
+
+
+def _packages() -> dict[str, str]:
+    """What must be alike; processors may differ, as they may between nodes."""
+    return {name: versions()[name] for name in ("speedtronic", "torch")}
