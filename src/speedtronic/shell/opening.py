@@ -19,7 +19,8 @@ from speedtronic.shell.data.prepare import Progress
 from speedtronic.shell.device import machine
 from speedtronic.shell.distributed.identity import data_share
 from speedtronic.shell.paths import token_folder
-from speedtronic.shell.ranks import Place, Ranks
+from speedtronic.shell.rank_place import Place
+from speedtronic.shell.ranks import Ranks
 from speedtronic.shell.session import Session, build_session
 
 

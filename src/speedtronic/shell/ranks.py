@@ -1,9 +1,8 @@
-"""The processes of one node: who they are, and what they send each other.
+"""The processes of one node, and what they send each other.
 
-``torchrun`` starts R processes and tells each its place in the environment. Together
-they are one node of a run: they share each step, and only rank 0 has a run folder and
-talks to other nodes. This is the one file that knows `torch.distributed`: gloo between
-CPUs, NCCL between CUDA devices, and gloo beside it for what the hosts say.
+They share each step, and only rank 0 has a run folder and talks to other nodes. This is
+the one file that knows `torch.distributed`: gloo between CPUs, NCCL between CUDA
+devices, and gloo beside it for what the hosts say.
 
 Nobody waits for ever. A rank that fails tells the others why before it leaves; one that
 is killed is noticed by its closed connection, and one that hangs after `TIMEOUT_S`.
@@ -16,7 +15,6 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any, TypeVar
 
-import attrs
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -26,11 +24,10 @@ from torch.distributed.rendezvous import rendezvous
 from speedtronic.errors import ConfigError, RankError, SpeedtronicError, UserError
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.pure.tree import named_leaves, unflatten_like
+from speedtronic.shell.rank_place import Place
 
 T = TypeVar("T")
 TIMEOUT_S = 600.0  # for one answer of the others; whoever works longer says so
-_OWN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-_SHARED = ("MASTER_ADDR", "MASTER_PORT")
 _FAILURE = "failure"
 _ROW = 4  # numbers in a message, its tag included
 
@@ -41,60 +38,6 @@ class Tag(IntEnum):
     AGREE = 1
     ORDER = 2
     COUNTS = 3
-
-
-@attrs.frozen(kw_only=True)
-class Place:
-    """The place of a process among those of its node."""
-
-    rank: int = 0
-    ranks: int = 1
-    local_rank: int = 0  # on this machine
-
-
-def read_place(environ: Mapping[str, str]) -> Place:
-    """The place that a launcher such as ``torchrun`` has given this process.
-
-    Raises:
-        ConfigError: one line for each variable that is missing or makes no sense.
-
-    >>> read_place({})
-    Place(rank=0, ranks=1, local_rank=0)
-    >>> read_place({"RANK": "1"})
-    Traceback (most recent call last):
-    speedtronic.errors.ConfigError: WORLD_SIZE: not set, but RANK is; ...
-    """
-    given = [name for name in _OWN if name in environ]
-    if not given:
-        return Place()
-    needed = _OWN if environ.get("WORLD_SIZE") == "1" else (*_OWN, *_SHARED)
-    missing = [name for name in needed if name not in environ]
-    if missing:
-        raise ConfigError(
-            [
-                f"{name}: not set, but {given[0]} is; start with torchrun, which sets"
-                f" all of {', '.join(needed)}, or unset {', '.join(given)}"
-                for name in missing
-            ]
-        )
-    numbers = {name: environ[name] for name in needed if name != "MASTER_ADDR"}
-    told = [
-        f"{name}: expected a whole number, found {text!r}; torchrun sets it"
-        for name, text in numbers.items()
-        if not text.isdecimal()
-    ]
-    if told:
-        raise ConfigError(told)
-    place = Place(
-        rank=int(environ["RANK"]),
-        ranks=int(environ["WORLD_SIZE"]),
-        local_rank=int(environ["LOCAL_RANK"]),
-    )
-    if not place.rank < place.ranks:
-        raise ConfigError(
-            f"RANK: expected less than WORLD_SIZE {place.ranks}, found {place.rank}"
-        )
-    return place
 
 
 class Ranks:

@@ -28,7 +28,8 @@ from speedtronic.shell.paths import run_folder
 from speedtronic.shell.progress import ProgressBar
 from speedtronic.shell.rank_follow import follow
 from speedtronic.shell.rank_orders import Beginning, Conductor, end
-from speedtronic.shell.ranks import Ranks, read_place
+from speedtronic.shell.rank_place import read_place
+from speedtronic.shell.ranks import Ranks
 from speedtronic.shell.resuming import Resumed, find_resumed, restore_generators
 from speedtronic.shell.rundir import RECORD, Mode, RunDirectory
 from speedtronic.shell.session import Session
