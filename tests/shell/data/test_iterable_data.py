@@ -61,6 +61,24 @@ def test_an_exact_position(opened: Opened, step: int) -> None:
     assert unbroken[4 * step :] == numbers(resumed, range(step, 7))
 
 
+@pytest.mark.parametrize("factory", ["counted", "resumable"])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("step", [0, 1, 4])
+def test_a_rank_goes_on_from_the_position_of_the_first(
+    opened: Opened, factory: str, rank: int, step: int
+) -> None:
+    """A node saves no other."""
+    fields = {"dataset": f"{HERE}:{factory}", "target_batch_size": 6}
+    shard = {"rank": rank, "ranks": 3}
+    first = opened(**fields, shard={"rank": 0, "ranks": 3})
+    unbroken, resumed = (opened(**fields, shard=shard) for _ in range(2))
+    numbers(first, range(step))
+    numbers(unbroken, range(step))
+    resumed.load_state_dict(first.state_dict(step))
+
+    assert numbers(unbroken, range(step, 7)) == numbers(resumed, range(step, 7))
+
+
 def test_an_inexact_position_says_so(opened: Opened) -> None:
     """Without state_dict what was read is passed over, and the reason is told."""
     fields = {"dataset": f"{HERE}:counted", "target_batch_size": 4}

@@ -129,15 +129,17 @@ class IterableData:
         return self._state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a position."""
+        """Go on from a position, which may be that of another rank of the node."""
         self._step, self._last = state["step"], None
         self._read, self._read_now = state["read"], state["read_now"]
+        passed = 0 if self.exact else self._read_now
+        self._iterator = None
         if self.exact:
             self._samples.load_state_dict(state["dataset"])
             self._iterator = iter(self._samples)
-            return
-        passed, self._iterator = self._read_now, None
         self._read -= passed
+        # A reader stops at its own last sample; those after it were read by others.
+        passed += -(self._read + passed) % self._readers
         with generators_kept():
             for _ in range(passed):
                 self._next_of_all()
