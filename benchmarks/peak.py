@@ -4,11 +4,14 @@ The peak is measured before every round of steps, so that what else the machine 
 hits both alike; the share is the median over the rounds. Then one profile of each way,
 by kind of operation: the seconds of all operations of a kind, their own time only.
 
-    python benchmarks/peak.py [--rounds 7] [--size 10M] [--threads 2]
+On a machine that does other work, ``--threads 1 --cpu-time`` counts this process alone.
+
+    python benchmarks/peak.py [--rounds 7] [--size 10M] [--threads 2] [--cpu-time]
 """
 
 import argparse
 import statistics
+import time
 from collections import Counter
 
 import step_time
@@ -44,7 +47,7 @@ def share(way: str, size: str, rounds: int) -> tuple[float, float, float]:
     step_time.seconds(step, 3)
     shares, taken = [], []
     for _ in range(rounds):
-        peak = measured_peak(torch.device("cpu"))
+        peak = measured_peak(torch.device("cpu"), clock=step_time.CLOCK)
         taken.append(step_time.seconds(step, step_time.STEPS[size]))
         shares.append(utilization(1 / taken[-1], flops_per_step(size), peak))
     spread = (max(shares) - min(shares)) / 2
@@ -77,9 +80,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--size", default="10M", choices=list(step_time.SIZES))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--cpu-time", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    peak = measured_peak(torch.device("cpu"))
+    if options.cpu_time:
+        step_time.CLOCK = time.process_time
+    peak = measured_peak(torch.device("cpu"), clock=step_time.CLOCK)
     print(f"torch {torch.__version__}, {options.threads} threads", end=", ")
     print(f"peak {peak / 1e9:.1f} GFLOP/s", end=", ")
     print(f"{flops_per_step(options.size) / 1e9:.1f} GFLOP per step")

@@ -9,7 +9,7 @@ node and without a lane.
 
 The state of the inner optimizer goes on as it is, and buffers are left alone. Every
 step computes the outer step, since nothing may wait for the device to say whether it
-is due; see docs/lab.md for what that costs.
+is due; docs/lab.md says what that costs.
 """
 
 import torch
