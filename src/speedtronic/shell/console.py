@@ -30,11 +30,26 @@ def complain(problems: Sequence[str]) -> None:
         note("error: " + " ".join(problem.split("\n")))
 
 
-def tenths(least: int = 2**26) -> Callable[[str, int, int], None]:
+def size(count: int) -> str:
+    """A number of bytes as a person reads it.
+
+    >>> size(999), size(1_250_000), size(3_000_000_000_000)
+    ('999 B', '1.2 MB', '3,000.0 GB')
+    """
+    for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= least:
+            return f"{count / least:,.1f} {unit}"
+    return f"{count} B"
+
+
+def tenths(
+    least: int = 2**26, tell: Callable[[str], object] = note
+) -> Callable[[str, int, int], None]:
     """A progress report that notes each tenth of a long preparation.
 
     Args:
         least: bytes; what is shorter is done before anybody wonders.
+        tell: what to do with a line.
 
     >>> import contextlib, io
     >>> shown, report = io.StringIO(), tenths(least=100)
@@ -50,6 +65,6 @@ def tenths(least: int = 2**26) -> Callable[[str, int, int], None]:
         tenth = 10 * done // max(total, 1)
         if total >= least and tenth > told.get(source, 0):
             told[source] = tenth
-            note(f"{source}: {10 * tenth} %")
+            tell(f"{source}: {10 * tenth} %")
 
     return report

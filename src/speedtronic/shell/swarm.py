@@ -128,6 +128,8 @@ class Swarm:
             "distributed.lane": self.lane,
             "distributed.repo_id": "null",
         }
+        if section.lane is None:
+            own["data.share"] = "false"  # all have the same folder of token stores
         if section.poll_interval is None and self.lane.startswith("dir:"):
             own["distributed.poll_interval"] = 0.1
         return [*self._overrides, *(f"{path}={value}" for path, value in own.items())]

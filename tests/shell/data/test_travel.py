@@ -25,6 +25,7 @@ CONTENT = b"a store of some parts"
 def store(tmp_path: Path, text: Text, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store whose files travel in parts of eight bytes."""
     monkeypatch.setattr(travel, "PART_BYTES", 8)
+    monkeypatch.setattr(travel, "PARTS_PER_COMMIT", 1)
     files = TextFiles([text(CONTENT)], "text.txt", TextRules())
     return prepare_store(TextSource(files, ByteTokenizer()), tmp_path / "cache")
 

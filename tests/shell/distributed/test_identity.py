@@ -1,5 +1,6 @@
 """A node's name, its share of the data, and what it must agree on with its run."""
 
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -125,6 +126,20 @@ def test_frozen_parameters_are_named_by_their_bytes() -> None:
         frozen_sum({"w": torch.zeros(4)}),
     }
     assert 5 == len(sums)
+
+
+def test_a_tokenizer_is_named_by_its_content(tmp_path: Path) -> None:
+    """Each machine has it elsewhere; another one is another run."""
+    for name, content in (("a", b"{}"), ("b", b"{}"), ("c", b"[]")):
+        (tmp_path / name).write_bytes(content)
+    sums = [lineage_of(of(data={"tokenizer": str(tmp_path / name)})) for name in "abc"]
+
+    assert sums[0] == sums[1] != sums[2]
+
+
+def test_first_weights_are_not_part_of_the_lineage() -> None:
+    """Who joins has those of the run; what is frozen is named by its bytes."""
+    assert of() == of(model={"init_from": "me/model@main"})
 
 
 def test_nodes_that_are_named_share_the_data() -> None:

@@ -21,7 +21,9 @@ TOKEN_DTYPES = ("uint8", "uint16", "uint32", "int32", "int64")
 class Source:
     """One weighted part of a mixture."""
 
-    path: str | None = field(None, "file, glob or folder", scope="node")
+    path: str | None = field(
+        None, "file, glob, folder, or token store as in data.store", scope="node"
+    )
     dataset: str | None = field(
         None, "Hugging Face dataset folder or name, or package.module:factory"
     )
@@ -119,7 +121,7 @@ class Data:
     )
     validation_path: str | None = field(
         None,
-        "held-out text (default: the last part of the training text)",
+        "held-out text, or a token store (default: the end of the training text)",
         scope="node",
     )
     validation_fraction: float = field(
@@ -130,5 +132,10 @@ class Data:
     cache_dir: str | None = field(
         None,
         "folder for prepared token stores (default: beside the runs)",
+        scope="node",
+    )
+    share: bool = field(
+        True,
+        "as the one who begins a run, put its token stores on the lane, for join",
         scope="node",
     )

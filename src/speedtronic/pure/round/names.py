@@ -3,6 +3,8 @@
 ::
 
     README.md  config.json  model.safetensors      the current global model
+    tokenizer.json and others                      what else its readers look for
+    tokens/<fingerprint>/                          a token store of its data
     run.json                                       shared config and data recipe
     manifest.json                                  the root of everything below
     outer.safetensors                              outer momentum and codec state

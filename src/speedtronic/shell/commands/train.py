@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from speedtronic.shell.options import flag, option, optional_value, repeated
 
 if TYPE_CHECKING:
+    from speedtronic.pure.config import Config
     from speedtronic.shell.train import TrainResult
 
 
@@ -59,34 +60,56 @@ def run(options: Options) -> int:
     Raises:
         SpeedtronicError: as `speedtronic.shell.train.train`.
     """
+    from speedtronic.errors import ConfigError
+    from speedtronic.shell.config import load_config
+
+    if options.resume is not None and options.overwrite:
+        raise ConfigError("--resume, --overwrite: expected one of them, found both")
+    return carry_out(
+        load_config(options.config, overrides(options)),
+        resume=options.resume,
+        overwrite=options.overwrite,
+        quiet=options.quiet,
+        json=options.json,
+    )
+
+
+def carry_out(
+    config: "Config", *, resume: str | None, overwrite: bool, quiet: bool, json: bool
+) -> int:
+    """Train a config, print what came of it, and return the exit code.
+
+    Raises:
+        SpeedtronicError: as `speedtronic.shell.train.train`.
+    """
+    import os
     import sys
     from contextlib import nullcontext, redirect_stdout
     from pathlib import Path
 
-    from speedtronic.errors import ConfigError
-    from speedtronic.shell.config import load_config
     from speedtronic.shell.console import answer, say, tenths
-
-    if options.resume is not None and options.overwrite:
-        raise ConfigError("--resume, --overwrite: expected one of them, found both")
-    config = load_config(options.config, overrides(options))
-
     from speedtronic.shell.logs import logging_to
+    from speedtronic.shell.rank_command import own_exit_code, train_along
+    from speedtronic.shell.rank_place import read_place
     from speedtronic.shell.train import train
 
+    place = read_place(os.environ)
+    if place.rank:
+        return train_along(config, place, resume=resume, overwrite=overwrite)
     told = config.logging
-    level = "WARNING" if options.quiet and told.level in _CHATTY else told.level
+    level = "WARNING" if quiet and told.level in _CHATTY else told.level
     # The one JSON object must be alone on stdout, whatever a model or a hook prints.
-    aside = redirect_stdout(sys.stderr) if options.json else nullcontext()
-    with aside, logging_to(level, None if told.file is None else Path(told.file)):
+    aside = redirect_stdout(sys.stderr) if json else nullcontext()
+    file = None if told.file is None else Path(told.file)
+    with aside, logging_to(level, file), own_exit_code(place):
         result = train(
             config,
-            resume=options.resume,
-            overwrite=options.overwrite,
-            progress=False if options.quiet else None,
+            resume=resume,
+            overwrite=overwrite,
+            progress=False if quiet else None,
             preparing=tenths(),
         )
-    if options.json:
+    if json:
         fields = {name: getattr(result, name) for name in _TOLD}
         ok = result.exit_code == 0
         answer({"ok": ok, "exit_code": result.exit_code, **fields})

@@ -16,6 +16,7 @@ from speedtronic.shell.data.source import Source, TextSource
 from speedtronic.shell.data.text import TextRules
 from speedtronic.shell.data.token_files import TokenFiles
 from speedtronic.shell.data.tokenizers import Tokenizer
+from speedtronic.shell.data.travel import is_store
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +51,7 @@ def ingredients(data: Data, tokenizer: Tokenizer) -> list[Ingredient]:
     if data.store is not None:
         return [Ingredient(name=data.store, store=data.store)]
     found = _named(data, tokenizer)
-    masked = any(part.source is not None and part.source.masked for part in found)
+    masked = any(part.store or (part.source and part.source.masked) for part in found)
     if data.prompt_field is not None and not masked:
         raise ConfigError(
             f"data.prompt_field: expected JSON lines or records with a field "
@@ -118,6 +119,8 @@ def _mixed(number: int, data: Data, tokenizer: Tokenizer) -> Ingredient:
 def _from_path(
     spec: str, form: str, weight: float, data: Data, tokenizer: Tokenizer
 ) -> Ingredient:
+    if is_store(spec):
+        return Ingredient(name=spec, weight=weight, store=spec)
     if form == "dataset" or (form == "auto" and _is_saved_dataset(Path(spec))):
         return _from_dataset(spec, "dataset", {}, weight, data, tokenizer)
     if form == "factory":

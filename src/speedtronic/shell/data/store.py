@@ -82,6 +82,11 @@ class Store:
             self._check(MASK, about.tokens)
             self.mask = FileNumbers(folder / MASK, "uint8")
 
+    @property
+    def files(self) -> list[str]:
+        """The names of all files but the description, sorted."""
+        return sorted(self.about.sha256)
+
     def documents(self) -> Array:
         """Where each document ends, and its bytes of text: i64[documents, 2]."""
         return np.memmap(self.folder / DOCUMENTS, "<i8", "r").reshape(-1, 2)

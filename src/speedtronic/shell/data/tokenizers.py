@@ -35,6 +35,7 @@ from speedtronic.shell.data.datasets import call_factory
 from speedtronic.shell.factory import failure
 
 MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]")
+CONTENT = "sha256:"  # before the hash of a tokenizer's file
 _PROBE = "The quick brown fox, 0123;\n\t caf\xe9 </s> \u4e2d\u6587 \U0001f600"
 Array = np.ndarray[Any, Any]
 
@@ -209,15 +210,39 @@ def build_tokenizer(data: Data) -> Tokenizer:
             raise DataError(f"data.tokenizer {name!r}: its object has no encode")
         spec = (name, data.tokenizer_kwargs)
         return PythonTokenizer(made, spec, mark, data.num_workers)
-    path = Path(name).expanduser()
-    path = path / "tokenizer.json" if path.is_dir() else path
-    if not path.exists():
+    path = tokenizer_file(name)
+    if path is None or not path.exists():
         raise DataError(
             f"data.tokenizer: expected bytes, a tokenizer.json or "
             f"package.module:factory, found {name!r}"
         )
     library = _load_library(path)
     return LibraryTokenizer(library, mark, data.special_tokens_in_text)
+
+
+def tokenizer_file(name: str) -> Path | None:
+    """Where a tokenizer's file would be; None for bytes and for factories.
+
+    >>> tokenizer_file("bytes")
+    >>> tokenizer_file("no/such/tokenizer.json").as_posix()
+    'no/such/tokenizer.json'
+    """
+    if name == "bytes" or ":" in name:
+        return None
+    path = Path(name).expanduser()
+    return path / "tokenizer.json" if path.is_dir() else path
+
+
+def tokenizer_content(name: str) -> str:
+    """A tokenizer's name, or the hash of its file where it has one.
+
+    >>> tokenizer_content("bytes"), tokenizer_content("my_tokenizers:build")
+    ('bytes', 'my_tokenizers:build')
+    """
+    path = tokenizer_file(name)
+    if path is None or not path.is_file():
+        return name
+    return CONTENT + hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _load_library(path: Path) -> Any:

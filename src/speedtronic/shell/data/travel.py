@@ -5,14 +5,16 @@
     tokens/<fingerprint>/tokens.bin/00000      a file of the store, in parts
     tokens/<fingerprint>/parts.json            store.json, and size and sha256 of parts
 
-Parts are committed one by one and ``parts.json`` last, so a store is there when that
-is, and an interrupted transfer, in either direction, goes on with the parts that are
-missing. What is fetched is checked part by part, and the files as a whole against the
-hashes that the fingerprint was made of.
+Parts are committed a few at a time, because commits may be rationed, and
+``parts.json`` last, so a store is there when that is, and an interrupted transfer, in
+either direction, goes on with the parts that are missing. What is fetched is checked
+part by part, and the files as a whole against the hashes that the fingerprint was made
+of.
 """
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,12 +27,36 @@ from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, sync_folder, write_bytes
 from speedtronic.shell.data.prepare import Progress, locked, silent
 from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About, Store
-from speedtronic.shell.lanes.base import ANY, Lane
+from speedtronic.shell.lanes.base import ANY, Blob, Lane
 
 PART_BYTES = 32 * 2**20  # of every part but the last of a file
+PARTS_PER_COMMIT = 8  # held in memory at once
 PARTS = "parts.json"
 _LEAST, _NAME = 8, 16  # characters of a fingerprint: to ask with, and of a folder
+_ON_LANE = re.compile(r"(dir|hub):.+@[0-9a-f]{8,64}")
 _Parts = dict[str, list[tuple[int, str]]]  # size and sha256 of each part, by file
+
+
+def is_store(spec: str) -> bool:
+    """Whether a path in a config is that of a token store: a folder, or on a lane.
+
+    >>> is_store("hub:me/run@0123456789abcdef"), is_store("books/a.txt")
+    (True, False)
+    """
+    path = Path(spec).expanduser()
+    if path.exists():
+        return (path / ABOUT).is_file()
+    return _ON_LANE.fullmatch(spec) is not None
+
+
+def is_pushed(lane: Lane, fingerprint: str, revision: str) -> bool:
+    """Whether a lane holds all of a store.
+
+    Raises:
+        LaneError: as the lane raises.
+    """
+    root = f"{_root(fingerprint)}/"
+    return f"{root}{PARTS}" in lane.names(root, revision)
 
 
 def push_store(lane: Lane, store: Store, progress: Progress = silent) -> str:
@@ -47,10 +73,11 @@ def push_store(lane: Lane, store: Store, progress: Progress = silent) -> str:
     there = lane.names(f"{root}/", head) if head else {}
     if head is not None and f"{root}/{PARTS}" in there:
         return head
-    total = sum((store.folder / name).stat().st_size for name in about.sha256)
+    total = sum((store.folder / name).stat().st_size for name in store.files)
     done = 0
     listed: _Parts = {}
-    for name in sorted(about.sha256):
+    waiting: dict[str, Blob] = {}
+    for name in store.files:
         listed[name] = []
         for number, part in enumerate(_parts(store.folder / name)):
             sha256 = hashlib.sha256(part).hexdigest()
@@ -58,9 +85,15 @@ def push_store(lane: Lane, store: Store, progress: Progress = silent) -> str:
             # The name holds the hash: a name that is there has these bytes.
             path = f"{root}/{_part_name(name, number, sha256)}"
             if path not in there:
-                lane.commit({path: part}, parent=ANY, message=f"tokens: {path}")
+                waiting[path] = part
             done += len(part)
-            progress(about.source, done, total)
+            if len(waiting) == PARTS_PER_COMMIT:
+                lane.commit(waiting, parent=ANY, message=f"tokens: {path}")
+                waiting = {}
+                progress(about.source, done, total)
+    if waiting:
+        lane.commit(waiting, parent=ANY, message=f"tokens: {path}")
+    progress(about.source, total, total)
     told = {"store": attrs.asdict(about), "parts": listed}
     return lane.commit(
         {f"{root}/{PARTS}": to_json(told).encode()},

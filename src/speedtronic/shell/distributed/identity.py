@@ -16,6 +16,7 @@ from speedtronic.pure.data.position import node_share
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.round import names, plain
 from speedtronic.shell import blobs
+from speedtronic.shell.data.tokenizers import tokenizer_content
 
 NODE_VARIABLE = "SPEEDTRONIC_NODE_ID"
 
@@ -58,6 +59,9 @@ def recipe(
 ) -> dict[str, Any]:
     """Everything that the nodes of a run must agree on, as plain JSON values.
 
+    Where a node has its files is its own matter: a tokenizer is named by its content,
+    and of first weights only those count that are never trained.
+
     Args:
         config: of this node.
         fingerprint: of its data.
@@ -66,7 +70,9 @@ def recipe(
             never travel.
     """
     agreed = shared(config)
-    del agreed["run.name"]  # of a folder, which is each node's own matter
+    for own in ("run.name", "model.init_from"):
+        del agreed[own]
+    agreed["data.tokenizer"] = tokenizer_content(config.data.tokenizer)
     return {
         "config": agreed,
         "data": fingerprint,

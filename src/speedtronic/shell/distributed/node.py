@@ -14,13 +14,12 @@ from typing import Any
 import attrs
 from torch import Tensor
 
-from speedtronic.errors import ConfigError, Corrupt, LaneError, RunError
+from speedtronic.errors import ConfigError, LaneError, RunError
 from speedtronic.pure.config import Config
 from speedtronic.pure.config.distributed import Distributed
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.inner import InnerState
 from speedtronic.pure.outer import OuterRule, init_outer
-from speedtronic.pure.round import names, plain
 from speedtronic.pure.round.admit import Bounds
 from speedtronic.pure.round.manifest import Limits
 from speedtronic.pure.round.master import (
@@ -31,6 +30,7 @@ from speedtronic.pure.round.master import (
 )
 from speedtronic.pure.round.record import Record
 from speedtronic.pure.round.rule import RoundRule, to_numbers
+from speedtronic.pure.round.run_file import StoreAt
 from speedtronic.pure.round.worker import WorkerSettings, start_worker
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.pure.tree import tree_map
@@ -45,9 +45,14 @@ from speedtronic.shell.distributed.identity import (
 )
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker
-from speedtronic.shell.distributed.published import published_names, run_files
+from speedtronic.shell.distributed.published import (
+    published_names,
+    read_run_file,
+    run_files,
+)
 from speedtronic.shell.distributed.report import Reporter
 from speedtronic.shell.distributed.saved import from_checkpoint
+from speedtronic.shell.distributed.share import share_data
 from speedtronic.shell.lanes import parse_lane
 from speedtronic.shell.lanes.base import Lane
 from speedtronic.shell.lanes.counted import CountedLane
@@ -55,7 +60,6 @@ from speedtronic.shell.session import Session
 
 MEMBERSHIP = "round.json"  # in the run folder: the run that this node belongs to
 FOLDER = "lane"  # in the run folder: files on their way
-MAX_RUN_BYTES = 2**20
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -65,6 +69,7 @@ class Joined:
     node: str
     lane: CountedLane
     recipe: Mapping[str, Any]
+    stores: tuple[StoreAt, ...]  # of a run that this node would begin
 
     @property
     def lineage(self) -> str:
@@ -87,37 +92,28 @@ def open_lane(config: Config) -> Lane:
 def join(config: Config, session: Session, fingerprint: str) -> Joined:
     """Open the lane, and compare this node with the run on it.
 
+    Where there is none, the one who begins it sends the data first.
+
     Raises:
         ConfigError: one line for each field in which the run differs.
-        RunError: the lane cannot be opened, or holds something else.
+        RunError: the lane cannot be opened, fails, or holds something else.
     """
     weights = shared_weights(config, session, session.initial)
     own = recipe(config, fingerprint, weights, session.initial.frozen)
+    node = node_name(config)
+    stores: tuple[StoreAt, ...] = ()
     try:
         lane = CountedLane(open_lane(config))
-        theirs = published_recipe(lane)
+        head = lane.head()
+        theirs = None if head is None else read_run_file(lane, head)
+        if theirs is None and config.distributed.role == "master":
+            stores = share_data(config, lane, node)
     except LaneError as error:
         raise RunError(f"distributed.lane: {error}") from error
-    told = [] if theirs is None else disagreements(own, theirs)
+    told = [] if theirs is None else disagreements(own, theirs.recipe)
     if told:
         raise ConfigError([f"distributed.lane: {line}" for line in told])
-    return Joined(node=node_name(config), lane=lane, recipe=own)
-
-
-def published_recipe(lane: Lane) -> dict[str, Any] | None:
-    """What the run on a lane is computed with; None where there is no run.
-
-    Raises:
-        LaneError: the lane does not answer, or what it holds is no recipe.
-    """
-    revision = lane.head()
-    if revision is None or names.RUN not in lane.names(names.RUN, revision):
-        return None
-    told = plain.decode(lane.read(names.RUN, revision), names.RUN, MAX_RUN_BYTES)
-    found = told.get("recipe") if isinstance(told, dict) else None
-    if not isinstance(found, dict) or not isinstance(found.get("config"), dict):
-        raise Corrupt(f"{names.RUN}: expected the recipe of a run")
-    return found
+    return Joined(node=node, lane=lane, recipe=own, stores=stores)
 
 
 def shared_weights(config: Config, session: Session, state: InnerState) -> Weights:
@@ -170,7 +166,7 @@ def start_node(
             folder / "leader",
             likes,
             published_names(config, likes),
-            run_files(config, session, joined.recipe),
+            run_files(config, session, joined.recipe, joined.stores),
         )
         master = _master(config, joined, life, leader, shared, known)
     parts = Parts(
