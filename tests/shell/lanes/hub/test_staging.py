@@ -141,13 +141,36 @@ def test_a_file_that_cannot_be_read_is_named(
 
 
 def test_uploading_is_silent(
-    hub: HubEmulator,
-    lane: HubLane,
+    hub_lane: Callable[..., HubLane],
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No bars of the client on a training run's screen, and no advice about Xet."""
-    lane.commit({f"{i}.safetensors": b"%d" % i for i in range(3)}, parent=None)
+    blobs = {f"{i}.safetensors": b"%d" % i for i in range(3)}
+    for _ in range(2):  # the second time they are all there
+        hub_lane().commit(blobs, parent=ANY)
 
     assert ("", "") == capfd.readouterr()
     assert [] == [r.message for r in caplog.records if r.levelname != "DEBUG"]
+
+
+def test_many_files_are_asked_about_at_once(hub: HubEmulator, lane: HubLane) -> None:
+    """And the same content is uploaded once."""
+    blobs: dict[str, bytes | Path] = {f"{i}.safetensors": b"1" for i in range(300)}
+    number = now(hub)
+    lane.prepare(blobs)
+
+    expected = ["preupload", "preupload", "lfs-batch", "lfs-upload", "lfs-verify"]
+    assert expected == since(hub, number)
+
+
+def test_a_content_that_the_storage_refuses_is_told(
+    lane: HubLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hub says so inside an answer with status 200."""
+    error = {"code": 403, "message": "storage limit reached"}
+    answer = [{"oid": "0" * 64, "size": 1, "error": error}]
+    target = "speedtronic.shell.lanes.hub.client.post_lfs_batch_info"
+    monkeypatch.setattr(target, lambda *given, **named: ([], answer))
+    with pytest.raises(Denied, match="the storage is used up"):
+        lane.prepare({MODEL: b"1"})

@@ -3,17 +3,17 @@
 Most requests are made one by one over the client's own session, with its headers and
 addresses, because its functions decide too much on their own: `create_commit` leaves
 out files that equal the head it saw, and then compares no parent; others have no
-timeout, or wait for minutes without a way to stop them. The client's functions are
-used where they carry a protocol: uploads of large files, making a repository,
-squashing, and releasing storage.
+timeout, wait for minutes without a way to stop them, or draw bars on the screen. The
+client's functions are used where they carry a protocol: the parts of an upload, making
+a repository, squashing, and releasing storage.
 
 A request is made once. Whoever asks decides what may be asked again.
 Works with huggingface_hub 1.x (httpx) and 2.x (httpx2); neither is imported by name.
 """
 
+import base64
 import contextvars
 import json
-import logging
 import re
 import secrets
 import threading
@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 import attrs
 import huggingface_hub
+from huggingface_hub.lfs import lfs_upload, post_lfs_batch_info
 from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
 import speedtronic
@@ -43,6 +44,7 @@ T = TypeVar("T")
 BRANCH = "main"
 _CONNECT_S = 10.0
 _MESSAGE = 64 << 10  # bytes of an error's body that are looked at
+_ASKED = 256  # files at once
 _TRIES = 3
 _FIRST_S, _LONGEST_S = 0.5, 4.0  # between two
 _PART = r"\w(?:[\w.-]{0,94}\w)?"
@@ -189,13 +191,16 @@ class Client:
         Returns:
             None for those that are part of the commit instead.
         """
-        adds = [huggingface_hub.CommitOperationAdd(n, f) for n, f in files.items()]
-        self.api.preupload_lfs_files(self.repository, adds, revision=BRANCH)
+        adds = {n: huggingface_hub.CommitOperationAdd(n, f) for n, f in files.items()}
+        large = {n: adds[n] for n in self._large(adds)}
+        by_sum = {add.upload_info.sha256.hex(): add for add in large.values()}
+        for action in self._actions(by_sum) if by_sum else []:
+            add = by_sum[action["oid"]]
+            lfs_upload(add, action, headers=self._headers, endpoint=self.endpoint)
+        told = {n: add.upload_info for n, add in large.items()}
         return {
-            add.path_in_repo: Large(add.upload_info.sha256.hex(), add.upload_info.size)
-            if add.path_or_fileobj == b""  # the client lets go of what it uploaded
-            else None
-            for add in adds
+            n: Large(told[n].sha256.hex(), told[n].size) if n in told else None
+            for n in files
         }
 
     def run(self, bucket: str, call: Callable[[], T]) -> T:
@@ -250,6 +255,11 @@ class Client:
         return redact(text)
 
     def _send(
+        self, bucket: str, *request: Any, **more: Any
+    ) -> tuple[Reply, str | None]:
+        return self.run(bucket, lambda: self._request(bucket, *request, **more))
+
+    def _request(
         self,
         bucket: str,
         method: str,
@@ -258,21 +268,53 @@ class Client:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> tuple[Reply, str | None]:
-        def send() -> tuple[Reply, str | None]:
-            answer = _session().request(
-                method,
-                url,
-                headers={**self._headers, **(headers or {})},
-                content=content,
-                timeout=self._limits(),
-            )
-            reply = _reply(answer, answer.content)
-            if reply.status >= 300:
-                raise self._failed(bucket, reply)
-            following = answer.links.get("next", {}).get("url")
-            return reply, following
+        """The answer, and the address of the next page if there is one."""
+        answer = _session().request(
+            method,
+            url,
+            headers={**self._headers, **(headers or {})},
+            content=content,
+            timeout=self._limits(),
+        )
+        reply = _reply(answer, answer.content)
+        if reply.status >= 300:
+            raise self._failed(bucket, reply)
+        following = answer.links.get("next", {}).get("url")
+        return reply, following
 
-        return self.run(bucket, send)
+    def _large(self, adds: Mapping[str, Any]) -> list[str]:
+        """The names that the Hub wants in its storage; an empty file never is."""
+        found = []
+        for start in range(0, len(adds), _ASKED):
+            part = list(adds.items())[start : start + _ASKED]
+            files = [_sample(name, add.upload_info) for name, add in part]
+            reply, _ = self._request(
+                "api",
+                "POST",
+                self.address(f"/preupload/{BRANCH}"),
+                headers={"Content-Type": "application/json"},
+                content=json.dumps({"files": files}).encode(),
+            )
+            modes = {file["path"]: file["uploadMode"] for file in reply.json()["files"]}
+            found += [n for n, a in part if modes[n] == "lfs" and a.upload_info.size]
+        return found
+
+    def _actions(self, by_sum: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What is to be done for each content; nothing for those that are there."""
+        actions, refused, *_ = post_lfs_batch_info(
+            [add.upload_info for add in by_sum.values()],
+            None,
+            "model",
+            self.repository,
+            revision=BRANCH,
+            endpoint=self.endpoint,
+            headers=self._headers,
+        )
+        if refused:
+            error = refused[0].get("error", {})
+            code, said = int(error.get("code", 500)), str(error.get("message", ""))
+            raise Failed(of_status(code, {}, self.clean(said)))
+        return [action for action in actions if action.get("actions")]
 
     def _limits(self) -> tuple[float, float, float, float]:
         """Connect, read, write, pool; a tuple, which httpx and httpx2 both take."""
@@ -339,6 +381,11 @@ def _bound(request: Any) -> None:
     request.extensions = {**request.extensions, "timeout": limits}
 
 
+def _sample(name: str, info: Any) -> dict[str, Any]:
+    sample = base64.b64encode(info.sample).decode()
+    return {"path": name, "sample": sample, "size": info.size}
+
+
 def _content(answer: Any) -> bytes:
     try:
         return bytes(answer.content)
@@ -363,13 +410,3 @@ def _words(reply: Reply) -> str:
     except (ValueError, KeyError, TypeError):
         return ""  # a page of HTML, or nothing
     return error if isinstance(error, str) else ""
-
-
-class _WithoutXet(logging.Filter):
-    """Large files go by plain LFS here on purpose, see `staging`."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "not supported by Xet Storage" not in record.msg
-
-
-logging.getLogger("huggingface_hub._commit_api").addFilter(_WithoutXet())

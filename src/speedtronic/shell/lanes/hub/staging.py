@@ -14,9 +14,8 @@ import hashlib
 import io
 import os
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, TypeAlias
@@ -26,7 +25,6 @@ from speedtronic.shell.lanes.hub.client import Client, Large
 
 _REMEMBERED = 256
 _SMALL = 1 << 16  # bytes; a file of this size goes where its like went
-_TOGETHER = (".json", ".md", ".txt")  # asked for at once, for they are not uploaded
 
 Staged: TypeAlias = bytes | Large
 """What a commit says of a file: all of it, or its sum."""
@@ -48,14 +46,11 @@ class Staging:
             Failed: it could not be uploaded.
             StorageError: a file cannot be read.
         """
-        staged: dict[str, Staged] = {}
-        for name, blob in contents.items():
-            known = self._known(name, blob)
-            if known is not None:
-                staged[name] = known
-        for group in _groups(contents.keys() - staged.keys()):
-            part = {name: contents[name] for name in group}
-            staged |= self._client.run("api", partial(self._upload, part))
+        known = {name: self._known(name, blob) for name, blob in contents.items()}
+        staged = {n: content for n, content in known.items() if content is not None}
+        asked = {n: blob for n, blob in contents.items() if n not in staged}
+        if asked:
+            staged |= self._client.run("api", lambda: self._upload(asked))
         return staged
 
     def forget(self) -> None:
@@ -95,14 +90,6 @@ class Staging:
                 while len(kept) > _REMEMBERED:
                     kept.popitem(last=False)
         return staged
-
-
-def _groups(names: Collection[str]) -> Iterator[list[str]]:
-    """Large files one by one: the client draws a bar on the screen for several."""
-    together = sorted(name for name in names if name.endswith(_TOGETHER))
-    if together:
-        yield together
-    yield from ([name] for name in sorted(names) if not name.endswith(_TOGETHER))
 
 
 def _identity(name: str, blob: bytes | Path) -> tuple[Hashable, int]:
