@@ -18,7 +18,7 @@ WINDOW_S = 300.0
 RENEWALS_PER_TTL = 3  # of the lease, see `pure.round.master`
 LOOK_REQUESTS = 1  # to the API, when the head moved: its listing
 UPLOAD_REQUESTS = 5  # to the API, by the commit of a delta
-PUBLISH_REQUESTS = 10  # to the API, by the commit of a round
+PUBLISH_REQUESTS = 6  # to the API, by the commit of a round
 CHECK_REQUESTS = 2  # to files, by any commit: what the head is, and whose commit it is
 
 
@@ -118,16 +118,37 @@ def least_inner_steps(budget: Budget, rhythm: Rhythm) -> int | None:
     262
     """
     _check(rhythm)
-    renewal_s = rhythm.ttl_s / RENEWALS_PER_TTL
+    least_s = least_round_s(budget, rhythm.nodes, rhythm.ttl_s)
+    return None if least_s is None else max(1, math.ceil(least_s / rhythm.step_s))
+
+
+def least_round_s(budget: Budget, nodes: int, ttl_s: float) -> float | None:
+    """The shortest rounds with which a run stays within its commits; None as above.
+
+    >>> round(least_round_s(Budget(), nodes=8, ttl_s=600.0))
+    262
+    """
+    renewal_s = ttl_s / RENEWALS_PER_TTL
     # A round that is shorter than that costs one commit more than there are nodes; in
     # a longer one the leader renews anyway, and only the nodes' commits get fewer.
-    least_s = (rhythm.nodes + 1) * HOUR_S / budget.commits
+    least_s = (nodes + 1) * HOUR_S / budget.commits
     if least_s > renewal_s:
         left = budget.commits - HOUR_S / renewal_s
         if left <= 0:
             return None
-        least_s = rhythm.nodes * HOUR_S / left
-    return max(1, math.ceil(least_s / rhythm.step_s))
+        least_s = nodes * HOUR_S / left
+    return least_s
+
+
+def most_nodes(budget: Budget, rhythm: Rhythm) -> int:
+    """How many nodes of this rhythm stay within the commits; 0 if not even one does.
+
+    >>> most_nodes(Budget(), Rhythm(nodes=1, inner_steps=500, step_s=1.0, ttl_s=600.0))
+    15
+    """
+    _check(rhythm)
+    left = budget.commits - _leading(rhythm)
+    return max(0, math.floor(left * rhythm.round_s / HOUR_S))
 
 
 def share(commits: float, nodes: int) -> float:

@@ -51,8 +51,8 @@ def parse_lane(
 
 def _hub(repository: str, create: bool, options: "HubOptions | None") -> Lane:
     # The client takes a third of a second to import, which only its users should pay.
-    from speedtronic.shell.lanes.hub.client import repository_problem
     from speedtronic.shell.lanes.hub.lane import HubLane
+    from speedtronic.shell.lanes.hub.options import repository_problem
     from speedtronic.shell.lanes.hub.preflight import check, refuse
 
     problem = repository_problem(repository)

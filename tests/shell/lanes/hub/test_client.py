@@ -14,7 +14,7 @@ from speedtronic.errors import Denied, LaneError, Unavailable
 from speedtronic.pure.config.base import Secret
 from speedtronic.shell import lanes
 from speedtronic.shell.lanes.base import ANY
-from speedtronic.shell.lanes.hub.client import Client, repository_problem
+from speedtronic.shell.lanes.hub.client import Client
 from speedtronic.shell.lanes.hub.lane import HubLane
 from speedtronic.shell.lanes.hub.options import HubOptions
 from speedtronic.shell.lanes.hub.trouble import Failed
@@ -24,25 +24,6 @@ from speedtronic.testing.hub import HubEmulator
 @pytest.fixture
 def client(repository: str, hub_options: Callable[..., HubOptions]) -> Client:
     return Client(repository, hub_options())
-
-
-IMPOSSIBLE = """
-run a/b/c /run me/ me/a+b -me/run me/-run me/run- ../run me/.. me/r--n me/run.git
-""".split()
-
-
-@pytest.mark.parametrize(
-    "name", ["", "me/a b", "me/run\n", "me/" + "r" * 97, *IMPOSSIBLE]
-)
-def test_names_that_cannot_be_are_told(name: str) -> None:
-    """Before the Hub is asked, which would say that there is no such repository."""
-    assert "expected OWNER/NAME" in (repository_problem(name) or "")
-
-
-@pytest.mark.parametrize("name", ["me/run", "my-org/Run_1.2", "a/b"])
-def test_names_that_can_be_are_not(name: str) -> None:
-    """Letters, digits and three more characters."""
-    assert repository_problem(name) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ Works with huggingface_hub 1.x (httpx) and 2.x (httpx2); neither is imported by 
 import base64
 import contextvars
 import json
-import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +30,7 @@ import speedtronic
 from speedtronic.errors import SpeedtronicError
 from speedtronic.pure.round.backoff import delay_s
 from speedtronic.shell.lanes.hub.options import TIMEOUT_S, HubOptions
+from speedtronic.shell.lanes.hub.reply import Reply, reply_of
 from speedtronic.shell.lanes.hub.trouble import (
     Failed,
     Trouble,
@@ -43,48 +43,12 @@ from speedtronic.shell.redact import redact
 T = TypeVar("T")
 BRANCH = "main"
 _CONNECT_S = 10.0
-_MESSAGE = 64 << 10  # bytes of an error's body that are looked at
 _ASKED = 256  # files at once
 _TRIES = 3
 _FIRST_S, _LONGEST_S = 0.5, 4.0  # between two
-_PART = r"\w(?:[\w.-]{0,94}\w)?"
-_REPOSITORY = re.compile(rf"(?!.*(?:--|\.\.)){_PART}/{_PART}(?<!\.git)", re.ASCII)
 _timeout_s = contextvars.ContextVar("timeout_s", default=TIMEOUT_S)
 _installing = threading.Lock()
 _STOPPED = Trouble("stopped", "stopped before the next request")
-
-
-def repository_problem(repository: str) -> str | None:
-    """What is wrong with the name of a repository; None when nothing is.
-
-    >>> repository_problem("me/run")
-    >>> repository_problem("run")
-    "repository 'run': expected OWNER/NAME of letters, digits, '-', '_' and '.'"
-    """
-    if _REPOSITORY.fullmatch(repository):
-        return None
-    expected = "OWNER/NAME of letters, digits, '-', '_' and '.'"
-    return f"repository {repository!r}: expected {expected}"
-
-
-@attrs.frozen
-class Reply:
-    """An answer of the Hub, read to its end."""
-
-    status: int
-    headers: Mapping[str, str]  # names in lower case
-    body: bytes
-
-    def json(self) -> Any:
-        """The body as JSON.
-
-        Raises:
-            Failed: transient, it is none.
-        """
-        try:
-            return json.loads(self.body)
-        except ValueError:
-            raise Failed(Trouble("transient", "the answer is not JSON")) from None
 
 
 @attrs.frozen
@@ -179,7 +143,7 @@ class Client:
             _session().stream("GET", url, headers=headers, timeout=self._limits()) as r,
         ):
             if r.status_code >= 300:
-                raise self._failed("resolvers", _reply(r, r.read()))
+                raise self._failed("resolvers", reply_of(r))
             begins = start if r.status_code == 206 else 0
             yield begins, r.iter_bytes()  # as they come: a piece less is lost with them
 
@@ -276,7 +240,7 @@ class Client:
             content=content,
             timeout=self._limits(),
         )
-        reply = _reply(answer, answer.content)
+        reply = reply_of(answer)
         if reply.status >= 300:
             raise self._failed(bucket, reply)
         following = answer.links.get("next", {}).get("url")
@@ -328,7 +292,7 @@ class Client:
             raise Failed(Trouble("rate", text, left_s))
 
     def _failed(self, bucket: str, reply: Reply) -> Failed:
-        trouble = of_status(reply.status, reply.headers, self.clean(_words(reply)))
+        trouble = of_status(reply.status, reply.headers, self.clean(reply.words))
         if trouble.retry_after_s is not None:
             until = self.options.clock() + trouble.retry_after_s
             self._closed_until[bucket] = until
@@ -350,7 +314,7 @@ class Client:
         for each in chain:  # the client wraps what happened to an upload
             answer = getattr(each, "response", None)
             if answer is not None and answer.status_code >= 300:
-                return self._failed(bucket, _reply(answer, _content(answer)))
+                return self._failed(bucket, reply_of(answer))
         names = {kind.__name__ for kind in type(chain[-1]).__mro__}
         said = str(chain[-1]) or type(chain[-1]).__name__
         return Failed(of_exception(names, self.clean(said)))
@@ -384,29 +348,3 @@ def _bound(request: Any) -> None:
 def _sample(name: str, info: Any) -> dict[str, Any]:
     sample = base64.b64encode(info.sample).decode()
     return {"path": name, "sample": sample, "size": info.size}
-
-
-def _content(answer: Any) -> bytes:
-    try:
-        return bytes(answer.content)
-    except Exception:  # it was never read, and the connection is gone
-        return b""
-
-
-def _reply(answer: Any, body: bytes) -> Reply:
-    # A redirect to where the bytes are may lead to an answer without the Hub's headers.
-    headers: dict[str, str] = {}
-    for each in (*answer.history, answer):
-        headers |= {name.lower(): value for name, value in each.headers.items()}
-    return Reply(answer.status_code, headers, body)
-
-
-def _words(reply: Reply) -> str:
-    told = reply.headers.get("x-error-message")
-    if told:
-        return told
-    try:
-        error = json.loads(reply.body[:_MESSAGE])["error"]
-    except (ValueError, KeyError, TypeError):
-        return ""  # a page of HTML, or nothing
-    return error if isinstance(error, str) else ""

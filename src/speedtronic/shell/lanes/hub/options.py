@@ -1,5 +1,6 @@
-"""What a Hub lane can be told, beside the name of its repository."""
+"""What a Hub lane is told: its repository, and how to reach it."""
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from speedtronic.pure.config.base import Secret
 from speedtronic.shell.lanes.hub.limiter import CommitLimiter
 
 TIMEOUT_S = 90.0
+_PART = r"\w(?:[\w.-]{0,94}\w)?"
+_REPOSITORY = re.compile(rf"(?!.*(?:--|\.\.)){_PART}/{_PART}(?<!\.git)", re.ASCII)
 
 
 class Stop(Protocol):
@@ -37,3 +40,16 @@ class HubOptions:
     stop: Stop = attrs.field(factory=threading.Event)
     limiter: CommitLimiter | None = None  # None: the Hub alone counts
     clock: Callable[[], float] = time.monotonic
+
+
+def repository_problem(repository: str) -> str | None:
+    """What is wrong with the name of a repository; None when nothing is.
+
+    >>> repository_problem("me/run")
+    >>> repository_problem("run")
+    "repository 'run': expected OWNER/NAME of letters, digits, '-', '_' and '.'"
+    """
+    if _REPOSITORY.fullmatch(repository):
+        return None
+    expected = "OWNER/NAME of letters, digits, '-', '_' and '.'"
+    return f"repository {repository!r}: expected {expected}"

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from speedtronic.errors import ConfigError, Unavailable
-from speedtronic.shell.lanes.hub.client import Client, repository_problem
-from speedtronic.shell.lanes.hub.options import HubOptions
+from speedtronic.shell.lanes.hub.client import Client
+from speedtronic.shell.lanes.hub.options import HubOptions, repository_problem
 from speedtronic.shell.lanes.hub.trouble import Failed, Trouble
 
 Topic: TypeAlias = Literal[
