@@ -9,6 +9,7 @@ is killed is noticed by its closed connection, and one that hangs after `TIMEOUT
 """
 
 import hashlib
+import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import IntEnum
@@ -60,6 +61,7 @@ class Ranks:
         self.place = place
         self._device, self._timeout_s = device, timeout_s
         self._store: Any = None
+        self._excepthook = sys.excepthook  # torch puts a prefix before each line
 
     def __enter__(self) -> "Ranks":
         if dist.is_initialized():
@@ -101,6 +103,7 @@ class Ranks:
         if error is not None and not isinstance(error, RankError):
             self._leave_word(error)
         dist.destroy_process_group()
+        sys.excepthook = self._excepthook
 
     def gather(self, tag: Tag, *numbers: float) -> list[tuple[float, ...]]:
         """Small numbers of every rank, by rank; whole ones are exact below 2**53."""
