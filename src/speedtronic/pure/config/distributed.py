@@ -118,6 +118,15 @@ class Distributed:
     repo_id: str | None = field(
         None, "OWNER/NAME, short for lane: hub:OWNER/NAME", scope="node"
     )
+    allow_public: bool = field(
+        False, "let the run's repository be public", scope="node"
+    )
+    commits_per_hour: float = field(
+        128.0,
+        "commits that the Hub allows all nodes together in an hour",
+        scope="node",
+        check=positive,
+    )
     token: Secret | None = field(
         None, "better left to the environment (HF_TOKEN)", scope="node"
     )

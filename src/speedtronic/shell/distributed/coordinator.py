@@ -83,6 +83,7 @@ class Parts:
     leader: Leader | None
     remember: Callable[[str], None]  # keeps the run's id in the run directory
     changed: Callable[["Coordinator"], None] = lambda _: None  # told now and then
+    close: Callable[[], None] = lambda: None  # ends every wait of the lane
 
 
 class Coordinator:
@@ -130,6 +131,7 @@ class Coordinator:
             self._closed = True
             self._news.notify_all()
             threads = {self._clock, *self._threads}
+        self._parts.close()
         for thread in threads:  # what hangs is left behind
             thread.join(timeout=1.0)
 

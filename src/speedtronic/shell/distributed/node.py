@@ -6,6 +6,7 @@ a run that this config does not fit; the lines say which fields differ.
 
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,18 +44,17 @@ from speedtronic.shell.distributed.identity import (
     node_name,
     recipe,
 )
+from speedtronic.shell.distributed.lane import open_lane
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.published import (
+    beside,
     published_names,
     read_run_file,
-    run_files,
 )
 from speedtronic.shell.distributed.report import Reporter
 from speedtronic.shell.distributed.saved import from_checkpoint
 from speedtronic.shell.distributed.share import share_data
-from speedtronic.shell.lanes import parse_lane
-from speedtronic.shell.lanes.base import Lane
 from speedtronic.shell.lanes.counted import CountedLane
 from speedtronic.shell.session import Session
 
@@ -70,23 +70,12 @@ class Joined:
     lane: CountedLane
     recipe: Mapping[str, Any]
     stores: tuple[StoreAt, ...]  # of a run that this node would begin
+    stop: threading.Event  # ends every wait of the lane
 
     @property
     def lineage(self) -> str:
         """Of the run that fits this node."""
         return lineage_of(self.recipe)
-
-
-def open_lane(config: Config) -> Lane:
-    """The lane of a config; only a master makes a folder's lane.
-
-    Raises:
-        ConfigError: no such lane.
-        LaneError: it cannot be opened.
-    """
-    section = config.distributed
-    text = section.lane or f"hub:{section.repo_id}"
-    return parse_lane(text, create=section.role == "master")
 
 
 def join(config: Config, session: Session, fingerprint: str) -> Joined:
@@ -102,8 +91,9 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
     own = recipe(config, fingerprint, weights, session.initial.frozen)
     node = node_name(config)
     stores: tuple[StoreAt, ...] = ()
+    stop = threading.Event()
     try:
-        lane = CountedLane(open_lane(config))
+        lane = CountedLane(open_lane(config, stop))
         head = lane.head()
         theirs = None if head is None else read_run_file(lane, head)
         if theirs is None and config.distributed.role == "master":
@@ -113,7 +103,7 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
     told = [] if theirs is None else disagreements(own, theirs.recipe)
     if told:
         raise ConfigError([f"distributed.lane: {line}" for line in told])
-    return Joined(node=node, lane=lane, recipe=own, stores=stores)
+    return Joined(node=node, lane=lane, recipe=own, stores=stores, stop=stop)
 
 
 def shared_weights(config: Config, session: Session, state: InnerState) -> Weights:
@@ -166,7 +156,7 @@ def start_node(
             folder / "leader",
             likes,
             published_names(config, likes),
-            run_files(config, session, joined.recipe, joined.stores),
+            beside(config, session, joined.recipe, joined.stores),
         )
         master = _master(config, joined, life, leader, shared, known)
     parts = Parts(
@@ -175,6 +165,7 @@ def start_node(
         leader=leader,
         remember=lambda run: _remember(run_folder, run),
         changed=Reporter(run_folder, joined.lane),
+        close=joined.stop.set,
     )
     return Coordinator(
         parts,
