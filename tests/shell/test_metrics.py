@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from speedtronic.errors import RunError, StorageError
-from speedtronic.shell.metrics import MetricLog, read_log, resume_log, start_log
+from speedtronic.shell.metrics import (
+    MetricLog,
+    read_log,
+    recent_records,
+    resume_log,
+    start_log,
+)
 from speedtronic.testing.records import example_record
 
 
@@ -346,3 +352,22 @@ def test_a_killed_writer_leaves_a_file_that_resume_repairs(tmp_path: Path) -> No
         resume(path, step).close()
 
         assert list(range(1, step + 1)) == steps(path)
+
+
+def test_the_newest_records_are_read_from_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there is room for; no file and half a line hold none."""
+    path = tmp_path / "m"
+    assert [] == recent_records(path)
+    with start(path) as log:
+        for step in range(1, 9):
+            log.write(example_record(step))
+            log.event("checkpoint", step)
+    with path.open("ab") as file:
+        file.write(b'{"event": "train_step", "step": 9')
+    assert list(range(1, 9)) == [record.step for record in recent_records(path)]
+    monkeypatch.setattr("speedtronic.shell.metrics._RECENT", 2000)
+
+    assert [7, 8] == [record.step for record in recent_records(path)][-2:]
+    assert 8 > len(recent_records(path))

@@ -40,6 +40,7 @@ from speedtronic.shell.redact import redact
 
 logger = logging.getLogger(__name__)
 Clock = Callable[[], float]
+_RECENT = 1 << 16  # bytes
 
 
 @attrs.frozen(kw_only=True)
@@ -253,6 +254,20 @@ def read_log(path: Path, end: int | None = None) -> Iterator[dict[str, Any]]:
                 yield from_json(line)
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: {error}") from None
+
+
+def recent_records(path: Path) -> list[StepRecord]:
+    """The newest records of a metrics file, as far as its last 64 KiB hold them.
+
+    Empty if there is no such file, or none in it; a run may be writing to it.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _RECENT))
+            lines = file.read().splitlines(keepends=True)
+    except OSError:
+        return []
+    return [record for line in lines if (record := _parsed(line)[1]) is not None]
 
 
 def _trim(path: Path, step: int) -> tuple[Past, int]:

@@ -15,6 +15,15 @@ def run_folder(config: Config) -> Path:
     return Path(config.run.output_dir) / config.run.name
 
 
+def metrics_file(config: Config) -> Path:
+    """The metrics file of a run.
+
+    >>> metrics_file(Config()).as_posix()
+    'runs/speedtronic-run/metrics.jsonl'
+    """
+    return Path(config.logging.json_file or run_folder(config) / "metrics.jsonl")
+
+
 def token_folder(config: Config) -> Path:
     """The folder of token stores, shared by the runs beside it.
 

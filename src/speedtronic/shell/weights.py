@@ -1,40 +1,26 @@
 """Start a module from weights that exist already: ``model.init_from``.
 
-They come from a safetensors file, from a folder (of the Hub's layout, sharded or not,
-a checkpoint or a run of ours, or a clone of a Speedtronic 2.0 repository), or from the
-Hub at a revision. The reference transformer also takes Llama's names. Every tensor must
-find its place and every place its tensor; a model that should take only some of them is
-a factory that does so itself. Pickled weights are never opened.
+Where they come from is found out by `weight_files`. The reference transformer also
+takes Llama's names. Every tensor must find its place and every place its tensor; a
+model that should take only some of them is a factory that does so itself.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
-import huggingface_hub
 import torch
-from huggingface_hub.errors import (
-    GatedRepoError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
 from torch import Tensor, nn
 
-from speedtronic.errors import ConfigError, Damaged, ModelError
+from speedtronic.errors import Damaged, ModelError
 from speedtronic.pure.config import Model
 from speedtronic.pure.rename import from_llama, llama_config
-from speedtronic.pure.strict_json import from_json
 from speedtronic.pure.transformer import Transformer
 from speedtronic.shell import blobs
-from speedtronic.shell.saved import find_saved, is_run
+from speedtronic.shell.weight_files import Found, find_weights
 
-_HUB = re.compile(r"([\w.-]+/[\w.-]+)@([\w./-]+)")
-_PICKLED = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
-_FILE, _INDEX = "model.safetensors", "model.safetensors.index.json"
-_GLOBAL_OF_2_0 = "global/latest.safetensors"
-_PATTERNS = [_FILE, _INDEX, "model-*.safetensors", "config.json", _GLOBAL_OF_2_0]
 # What no weight's shape tells: in our words, and in those of a Llama config.
 _UNSEEN = ("n_head", "n_kv_head", "rope_base")
 _UNSEEN_BY_LLAMA = {
@@ -46,19 +32,13 @@ _UNSEEN_BY_LLAMA = {
 }
 
 
-@attrs.frozen
-class _Source:
-    files: list[Path]
-    config: Mapping[str, Any]  # of config.json, empty if there is none
-
-
 def load_weights(module: nn.Module, init_from: str) -> tuple[str, ...]:
     """Write existing weights into a module's parameters and saved buffers.
 
     Args:
         module: keeps its dtypes; tied parameters are found in the file under any of
             their names, and under several only if they agree.
-        init_from: a file, a folder, or ``OWNER/NAME@REVISION`` of the Hub.
+        init_from: see `find_weights`.
 
     Returns:
         What to tell the user, one line each.
@@ -69,13 +49,14 @@ def load_weights(module: nn.Module, init_from: str) -> tuple[str, ...]:
             unexpected and for each shape, tie or number that differs; the module is
             then as it was.
     """
-    source = _locate(init_from)
-    tensors = _read(source)
+    with tempfile.TemporaryDirectory(prefix="speedtronic-") as folder:
+        found = find_weights(init_from, Path(folder))
+        tensors = _read(found)
     if isinstance(module, Transformer):
-        _check_config(module.config, source.config, init_from)
+        _check_config(module.config, found.config, init_from)
         tensors = _under_our_names(tensors, init_from)
     fill(module, tensors, f"model.init_from: {init_from}")
-    return (f"model.init_from: {len(tensors)} tensors from {source.files[0].parent}",)
+    return (f"model.init_from: {len(tensors)} tensors from {found.told}",)
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
@@ -94,83 +75,9 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
             place.copy_(next(tensors[name] for name in names if name in tensors))
 
 
-def _locate(init_from: str) -> _Source:
-    path = Path(init_from).expanduser()
-    if path.is_dir():
-        return _in_folder(path, init_from)
-    if path.is_file():
-        _refuse_pickle([path], init_from)
-        return _Source([path], _config_beside(path))
-    hub = _HUB.fullmatch(init_from)
-    if hub is None:
-        raise ConfigError(
-            f"model.init_from: expected a file, a folder or OWNER/NAME@REVISION, found"
-            f" {init_from!r}, which is not here"
-        )
-    return _in_folder(_download(hub[1], hub[2], init_from), init_from)
-
-
-def _in_folder(folder: Path, init_from: str) -> _Source:
-    if (folder / _INDEX).is_file() and not (folder / _FILE).is_file():
-        return _sharded(folder / _INDEX, init_from)
-    for name in (_FILE, _GLOBAL_OF_2_0):
-        if (folder / name).is_file():
-            return _Source([folder / name], _config_beside(folder / name))
-    if is_run(folder):
-        path = find_saved(folder).path / _FILE
-        return _Source([path], _config_beside(path))
-    _refuse_pickle(sorted(folder.iterdir()), init_from)
-    raise ConfigError(
-        f"model.init_from: expected {_FILE}, {_INDEX} or {_GLOBAL_OF_2_0} in the folder"
-        f" {init_from}, found none of them"
-    )
-
-
-def _sharded(index: Path, init_from: str) -> _Source:
-    told = _json(index).get("weight_map")
-    names = sorted(set(map(str, told.values()))) if isinstance(told, dict) else []
-    if not names or any(Path(name).name != name for name in names):
-        raise ModelError(f"model.init_from: {index} names no files beside it")
-    missing = [name for name in names if not (index.parent / name).is_file()]
-    if missing:
-        raise ModelError(
-            [f"model.init_from: {init_from}: {name} is missing" for name in missing]
-        )
-    return _Source([index.parent / name for name in names], _config_beside(index))
-
-
-def _refuse_pickle(paths: Iterable[Path], init_from: str) -> None:
-    pickled = [path.name for path in paths if path.suffix in _PICKLED]
-    if pickled:
-        raise ConfigError(
-            f"model.init_from: {init_from}: {pickled[0]} is pickled, and opening it"
-            " could run any program; where you trust it, load it with torch and write"
-            " it with safetensors.torch.save_file"
-        )
-
-
-def _download(repository: str, revision: str, init_from: str) -> Path:
-    try:
-        folder = huggingface_hub.snapshot_download(
-            repository, revision=revision, allow_patterns=_PATTERNS
-        )
-    except GatedRepoError:
-        reason = "its owner must let you in first: ask for access on its page"
-    except RepositoryNotFoundError:
-        reason = "there is no such repository, or you may not see it: hf auth login"
-    except RevisionNotFoundError:
-        reason = f"it has no revision {revision!r}"
-    except Exception as error:  # the client's transports raise what they like
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        reason = f"it is not in the cache and the Hub did not answer: {lines[0]}"
-    else:
-        return Path(folder)
-    raise ConfigError(f"model.init_from: {init_from}: {reason}")
-
-
-def _read(source: _Source) -> dict[str, Tensor]:
+def _read(found: Found) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    for path in source.files:
+    for path in found.files:
         try:
             tensors |= blobs.read(path)
         except Damaged as error:
@@ -179,18 +86,6 @@ def _read(source: _Source) -> dict[str, Tensor]:
             advice = "; it is a Git LFS pointer: run git lfs pull" if pointer else ""
             raise ModelError(f"model.init_from: {error}{advice}") from error
     return tensors
-
-
-def _config_beside(path: Path) -> Mapping[str, Any]:
-    config = path.with_name("config.json")
-    return _json(config) if config.is_file() else {}
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    try:
-        return from_json(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ModelError(f"model.init_from: {path} is not JSON: {error}") from error
 
 
 def _under_our_names(tensors: dict[str, Tensor], init_from: str) -> dict[str, Tensor]:

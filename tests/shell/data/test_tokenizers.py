@@ -18,6 +18,7 @@ from speedtronic.shell.data.tokenizers import (
     PythonTokenizer,
     Tokenizer,
     build_tokenizer,
+    tokenizer_content,
 )
 
 HERE = "tests.shell.data.factories"
@@ -201,3 +202,15 @@ def test_a_tokenizer_without_decode() -> None:
     assert [3] == tokenizer.encode("abc")
     with pytest.raises(DataError, match="'m:Encoder' has no decode"):
         tokenizer.decode([1])
+
+
+def test_a_file_is_named_by_its_content(trained: Path, tmp_path: Path) -> None:
+    """Wherever it is, and also by its folder; what is no file keeps its name."""
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(trained.read_bytes())
+    named = {tokenizer_content(str(p)) for p in (trained, trained.parent, copy)}
+    (name,) = named
+
+    assert name.startswith("sha256:") and 71 == len(name)
+    for other in ("bytes", f"{HERE}:Words", str(tmp_path / "none.json")):
+        assert other == tokenizer_content(other)

@@ -13,7 +13,12 @@ from speedtronic.shell.data.source import TextSource
 from speedtronic.shell.data.store import Store
 from speedtronic.shell.data.text import TextRules
 from speedtronic.shell.data.tokenizers import ByteTokenizer
-from speedtronic.shell.data.travel import fetch_store, push_store
+from speedtronic.shell.data.travel import (
+    fetch_store,
+    is_pushed,
+    is_store,
+    push_store,
+)
 from speedtronic.shell.lanes import MemoryLane, parse_lane
 
 Opened = Callable[..., Data]
@@ -176,6 +181,57 @@ def test_a_lane_without_it(tmp_path: Path, store: Store) -> None:
     push_store(lane, store)
     with pytest.raises(Missing, match="holds 0 token stores 'ffff"):
         fetch_store(lane, "f" * 64, tmp_path / "other")
+
+
+def test_parts_share_commits(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five parts in commits of two, and the description."""
+    monkeypatch.setattr(travel, "PARTS_PER_COMMIT", 2)
+    lane = Failing(99)
+    push_store(lane, store)
+
+    assert 4 == lane.transfers
+    assert (
+        store.about
+        == fetch_store(lane, store.about.fingerprint, tmp_path / "other").about
+    )
+
+
+def test_a_store_is_there_when_all_of_it_is(store: Store) -> None:
+    """Parts alone are none."""
+    lane = Failing(2)
+    with pytest.raises(Unavailable):
+        push_store(lane, store)
+    fingerprint = store.about.fingerprint
+    assert not is_pushed(lane, fingerprint, str(lane.head()))
+    lane.left = 99
+
+    assert is_pushed(lane, fingerprint, push_store(lane, store))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("dir:lane@0123456789abcdef", True),
+        ("hub:me/run@01234567", True),
+        ("hub:me/run@main", False),
+        ("me/run@0123456789abcdef", False),
+        ("books/*.txt", False),
+    ],
+)
+def test_a_path_that_is_a_store_on_a_lane(spec: str, expected: bool) -> None:
+    """By its form alone."""
+    assert expected is is_store(spec)
+
+
+def test_a_path_that_is_a_store(tmp_path: Path, store: Store) -> None:
+    """Whatever its name looks like."""
+    assert is_store(str(store.folder))
+    assert not is_store(str(tmp_path))
+    odd = tmp_path / "dir:x@0123456789abcdef"
+    odd.write_text("a text")
+    assert not is_store(str(odd))
 
 
 def test_training_from_a_lane_or_a_folder(

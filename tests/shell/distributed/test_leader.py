@@ -24,7 +24,7 @@ from speedtronic.pure.round.rule import RoundRule, origin_of, to_numbers
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell import blobs
 from speedtronic.shell.distributed.files import read_weights, write_delta
-from speedtronic.shell.distributed.leader import Leader
+from speedtronic.shell.distributed.leader import Leader, Made
 from speedtronic.shell.lanes.memory import MemoryLane
 
 RULE = RoundRule(aggregate="token_mean", outer=OuterRule(momentum=0.5))
@@ -81,7 +81,7 @@ def begun(tmp_path: Path, renamed: dict[str, str] | None = None) -> Run:
     (folder := tmp_path / "leader").mkdir()
     lane = MemoryLane()
     leader = Leader(
-        lane, folder, LIKES, renamed or {}, lambda m: {"run.json": b"the recipe"}
+        lane, folder, LIKES, renamed or {}, lambda made: {"run.json": b"the recipe"}
     )
     weights, momentum = leader.make(init_outer(FIRST, RULE.outer))
     manifest = chain.genesis(
@@ -233,3 +233,39 @@ def test_folders_hold_no_more_than_is_needed(tmp_path: Path) -> None:
         )
     files = [p for p in (tmp_path / "leader").rglob("*") if p.is_file()]
     assert 5 == len(files)  # one delta, weights and momentum before and after
+
+
+def test_a_round_is_published_with_its_headers_and_the_card_before(
+    tmp_path: Path,
+) -> None:
+    """So that whoever writes the next card can go on counting."""
+    run = begun(tmp_path)
+    seen: list[Made] = []
+
+    def beside(made: Made) -> dict[str, bytes]:
+        seen.append(made)
+        return {names.README: b"round %d" % made.manifest.round}
+
+    (folder := tmp_path / "other").mkdir()
+    leader = Leader(run.lane, folder, LIKES, {}, beside)
+    for number in (1, 2):
+        sent = run.send("b", tokens=number * 10)
+        run = attrs.evolve(run, leader=leader)
+        effect = e.Fold(
+            revision=run.head, manifest=run.manifest, accepted=run.inspect(sent)
+        )
+        files = leader.fold(effect)
+        register = decide(run.manifest, sent, "accepted")
+        new = chain.decided(
+            run.manifest, (register,), (), f"{values.LIFE}-{number}", files
+        )
+        leader.publish(
+            e.Publish(
+                parent=run.head, manifest=new, fresh=True, deletes=(sent.name.path,)
+            )
+        )
+        run = attrs.evolve(run, manifest=new)
+
+    assert [(10,), (20,)] == [tuple(h.tokens for h in m.headers) for m in seen]
+    assert [None, b"round 1"] == [made.card for made in seen]
+    assert b"round 2" == run.lane.read(names.README, run.head)

@@ -19,11 +19,16 @@ class Model:
     )
     kwargs: dict[str, Any] = field(dict, "keyword arguments for the factory")
     init_from: str | None = field(
-        None, "start from weights: a file, a folder, or OWNER/NAME@REVISION"
+        None, "start from weights: a file, a folder, a lane, or OWNER/NAME@REVISION"
     )
     freeze: tuple[str, ...] = field(
         (),
         "patterns of parameter names that are not trained, such as transformer.wte.*",
+    )
+    license: str | None = field(
+        None,
+        "license of the published model, such as apache-2.0, for its card",
+        scope="free",
     )
     vocab_size: int = field(512, "number of token ids", check=positive)
     max_seq_len: int = field(128, "longest sequence", check=positive)

@@ -7,12 +7,16 @@ nothing of it is missed when it is lost: every file can be fetched or made again
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+import attrs
+
 from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.outer import OuterState
 from speedtronic.pure.round import manifest as manifests
+from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Broken, Candidate, Facts
 from speedtronic.pure.round.events import Fold, Inspect, Publish
+from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.names import DeltaName
 from speedtronic.pure.round.rule import from_numbers, origin_of
@@ -22,7 +26,17 @@ from speedtronic.shell.distributed.fetched import fetch_checked
 from speedtronic.shell.distributed.files import read_global, read_header, write_global
 from speedtronic.shell.lanes.base import Blob, Copy, Lane
 
-Beside = Callable[[Manifest], Mapping[str, bytes]]
+
+@attrs.frozen(kw_only=True)
+class Made:
+    """A round that is about to be published."""
+
+    manifest: Manifest
+    headers: tuple[Header, ...] = ()  # of the deltas that count in it
+    card: bytes | None = None  # the README of the round before
+
+
+Beside = Callable[[Made], Mapping[str, bytes]]
 
 
 class Leader:
@@ -33,7 +47,7 @@ class Leader:
         folder: for files on their way; it is this process's own.
         likes: the model, on the meta device.
         renamed: names in the published file that differ from the model's own.
-        beside: what else a manifest is published with, for people and their tools.
+        beside: what else a round is published with, for people and their tools.
     """
 
     def __init__(
@@ -42,12 +56,14 @@ class Leader:
         folder: Path,
         likes: Weights,
         renamed: Mapping[str, str],
-        beside: Beside = lambda manifest: {},
+        beside: Beside = lambda made: {},
     ) -> None:
         self._lane, self._folder, self._likes = lane, folder, likes
         self._renamed, self._beside = renamed, beside
         self._made: dict[str, Path] = {}  # by sha256
         self._count = 0
+        self._card: bytes | None = None  # of the round that was folded on
+        self._headers: dict[str, Header] = {}  # by id, of that fold
 
     def make(self, state: OuterState) -> tuple[File, File]:
         """Write a global model here, to be published later.
@@ -106,6 +122,8 @@ class Leader:
             after, _ = outer_step_from_files(state, deltas, rule.aggregator, rule.outer)
         except (Damaged, ValueError) as error:
             raise Corrupt(f"round {manifest.round + 1}: {error}") from error
+        self._card = self._readme(effect.revision)
+        self._headers = {c.name.id: c.header for c in effect.accepted}
         files = self.make(after)
         self._drop_made({manifest.weights, manifest.momentum, *files})
         return files
@@ -117,7 +135,12 @@ class Leader:
             LaneError: it is not there, or nobody knows.
         """
         manifest = effect.manifest
-        adds: dict[str, Blob] = dict(self._beside(manifest) if effect.fresh else {})
+        adds: dict[str, Blob] = {}
+        if effect.fresh:
+            ids = [name.id for name in manifest.accepted]
+            headers = tuple(self._headers[i] for i in ids if i in self._headers)
+            made = Made(manifest=manifest, headers=headers, card=self._card)
+            adds |= self._beside(made)
         adds |= dict.fromkeys(effect.names, manifests.encode(manifest))
         if effect.fresh:
             for file in (manifest.weights, manifest.momentum):
@@ -161,6 +184,12 @@ class Leader:
             fetch_checked(self._lane, file, revision, folder / file.name)
             self._made[file.sha256] = folder / file.name
         return self._made[file.sha256]
+
+    def _readme(self, revision: str) -> bytes | None:
+        try:
+            return self._lane.read(names.README, revision)
+        except (Missing, Corrupt):  # nobody depends on it
+            return None
 
     def _path(self, name: DeltaName) -> Path:
         return self._folder / f"{name.id}.safetensors"
