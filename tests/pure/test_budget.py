@@ -82,3 +82,24 @@ def test_a_budget_below_one_is_refused() -> None:
     """Nothing could ever be sent."""
     with pytest.raises(ValueError, match="per_hour is 0.5"):
         budget.full(0.5, 0.0)
+
+
+@pytest.mark.parametrize("inner_steps", [100, 500, 5000])
+def test_as_many_nodes_fit_and_one_more_does_not(inner_steps: int) -> None:
+    """The number that is told is the largest that holds."""
+    rhythm = attrs.evolve(QUIET, inner_steps=inner_steps)
+    most = budget.most_nodes(Budget(), rhythm)
+
+    fitting, more = (
+        budget.load(attrs.evolve(rhythm, nodes=n)).commits for n in (most, most + 1)
+    )
+
+    assert fitting <= Budget().commits < more
+
+
+def test_a_lease_that_takes_all_commits_leaves_no_node() -> None:
+    """Nor any length of a round."""
+    busy = attrs.evolve(QUIET, ttl_s=60.0)
+
+    assert 0 == budget.most_nodes(Budget(), busy)
+    assert budget.least_round_s(Budget(), nodes=30, ttl_s=60.0) is None

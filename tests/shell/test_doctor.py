@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from speedtronic.__main__ import main
-from speedtronic.pure.config import Config, Run, ShapeValidation
+from speedtronic.pure.config import Config, Distributed, Run, ShapeValidation
 from speedtronic.shell import doctor
 from speedtronic.shell.config import load_config
 from speedtronic.shell.doctor import Finding
@@ -191,6 +191,20 @@ def test_shapes_for_a_device_that_is_not_here(tmp_path: Path) -> None:
     (profile,) = doctor.shapes(config)
 
     assert "ok" == profile.state
+
+
+def test_commits_to_the_hub_are_a_finding() -> None:
+    """Ok where they suffice, else a note with what to do; none without the Hub."""
+    section = Distributed(enabled=True, role="worker", lane="hub:me/run")
+    config = Config(distributed=section)
+    (good,), (bad,), (unknown,) = (
+        list(doctor.commits(config, step_s)) for step_s in (1.0, 0.001, None)
+    )
+
+    assert ["ok", "note", "note"] == [good.state, bad.state, unknown.state]
+    assert "raise distributed.inner_steps" in bad.told
+    assert unknown.remedy.startswith("speedtronic plan measures it")
+    assert [] == list(doctor.commits(Config(), 1.0))
 
 
 def test_the_table_needs_a_config(

@@ -236,6 +236,20 @@ def shapes(config: Config) -> Iterator[Finding]:
         yield Finding(name="shapes", state="note", told=one.told, remedy=one.remedy)
 
 
+def commits(config: Config, step_s: float | None) -> Iterator[Finding]:
+    """Whether a run on the Hub fits into the commits of its repository."""
+    from speedtronic.shell.commits import commit_advice
+
+    found = commit_advice(config, step_s)
+    if found is not None:
+        yield Finding(
+            name="commits",
+            state="ok" if found.fits else "note",
+            told=found.told,
+            remedy=found.remedy,
+        )
+
+
 def extras() -> Iterator[Finding]:
     """Optional packages."""
     there = [f"{name} {v}" for name in _EXTRAS if (v := _version(name))]

@@ -66,6 +66,28 @@ def test_advice_is_told_beside_the_config(capsys: pytest.CaptureFixture[str]) ->
     assert "" == capsys.readouterr().err
 
 
+def test_commits_to_the_hub_are_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the step that is given, or that a run here took, or what would do."""
+    hub = ["enabled=true", "role=worker", "lane=hub:me/run", "inner_steps=100"]
+    more = [word for field in hub for word in ("--set", f"distributed.{field}")]
+    command = ["validate", "--config", "c.yaml", *more]
+    assert 0 == main(command)
+    assert "is not measured here; speedtronic plan" in capsys.readouterr().err
+    assert 0 == main([*command, "--step-seconds", "2"])
+    assert (
+        "advice: distributed.lane: a step takes 2 s (given): 128 commits an hour"
+        in (capsys.readouterr().err)
+    )
+    assert 0 == main(["train", "--config", "c.yaml", "--quiet"])
+    capsys.readouterr()
+    assert 0 == main(command)
+    assert "s (by the metrics of the run): 2 nodes" in capsys.readouterr().err
+    assert 2 == main([*command, "--step-seconds", "0"])
+    assert "error: --step-seconds: expected a number above 0" in (
+        capsys.readouterr().err
+    )
+
+
 def test_the_starter_config_trains_as_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -7,6 +7,7 @@ COMMANDS = {  # name -> what it does; the module's name has _ for a space
     "train": "train a model from a config",
     "swarm": "train on several nodes on this machine",
     "join": "take part in a run on another machine, by its lane alone",
+    "plan": "say what a run on several machines will take",
     "validate": "check a config and print it in full",
     "init": "write a commented starter config",
     "doctor": "say what this machine can do, and how to mend what it cannot",

@@ -16,6 +16,12 @@ class Options:
 
     config: str | None = option("also check this config", default=None, metavar="PATH")
     optimizer: bool = flag("also print which optimizer has which parameter")
+    step_seconds: float | None = option(
+        "seconds of an inner step, for a run on the Hub",
+        default=None,
+        metavar="S",
+        kind=float,
+    )
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 
@@ -30,9 +36,10 @@ def run(options: Options) -> int:
 
     from speedtronic.errors import ConfigError
     from speedtronic.pure.config import Config
+    from speedtronic.shell.commands.validate import seconds
     from speedtronic.shell.config import load_config
     from speedtronic.shell.console import answer, complain, say
-    from speedtronic.shell.doctor import examine, shapes
+    from speedtronic.shell.doctor import commits, examine, shapes
 
     if options.optimizer and options.config is None:
         raise ConfigError("--optimizer: expected --config PATH beside it, found none")
@@ -47,6 +54,7 @@ def run(options: Options) -> int:
     if config is not None:
         problems = _check(config, found if options.optimizer else None)
         findings += shapes(config)
+        findings += commits(config, seconds(options.step_seconds))
     bad = any(finding.state == "bad" for finding in findings)
     code = 2 if problems else int(bad)
     if options.json:

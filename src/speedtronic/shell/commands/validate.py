@@ -15,6 +15,12 @@ class Options:
         "replace a field of the config", name="--set", metavar="FIELD=VALUE"
     )
     format: str = choice("how to print the config", ["yaml", "json"], default="yaml")
+    step_seconds: float | None = option(
+        "seconds of an inner step, for a run on the Hub",
+        default=None,
+        metavar="S",
+        kind=float,
+    )
     syntax_only: bool = flag("only read the file: no model, data or device")
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
@@ -34,10 +40,13 @@ def run(options: Options) -> int:
     advice: list[str] = []
     if not options.syntax_only:
         from speedtronic.shell.check import check, shapes
+        from speedtronic.shell.commits import commit_advice
 
         if problems := check(config):
             raise ConfigError(problems)
         advice = [str(one) for one in shapes(config)]
+        commits = commit_advice(config, seconds(options.step_seconds))
+        advice += [str(commits)] if commits is not None else []
     if options.json:
         answer({"ok": True, "config": to_dict(config), "advice": advice})
         return 0
@@ -48,3 +57,21 @@ def run(options: Options) -> int:
     else:
         say(to_yaml(config), end="")
     return 0
+
+
+def seconds(given: float | None) -> float | None:
+    """A duration from the command line.
+
+    Raises:
+        ConfigError: it is none.
+
+    >>> seconds(0.5)
+    0.5
+    """
+    import math
+
+    from speedtronic.errors import ConfigError
+
+    if given is not None and not (math.isfinite(given) and given > 0):
+        raise ConfigError(f"--step-seconds: expected a number above 0, found {given}")
+    return given
