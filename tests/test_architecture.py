@@ -60,6 +60,11 @@ def under(name: str, roots: set[str]) -> bool:
     return any(name == r or name.startswith(r + ".") for r in roots)
 
 
+def mentions(path: Path, root: str) -> bool:
+    tree = ast.parse(path.read_text())
+    return any(under(n, {root}) for n in imported(tree) | attribute_paths(tree))
+
+
 def faults(source: str) -> list[str]:
     tree = ast.parse(source)
     names = imported(tree)
@@ -98,6 +103,16 @@ def test_only_the_tree_module_knows_the_private_pytree(path: Path) -> None:
     """The private import stands in one file."""
     names = imported(ast.parse(path.read_text()))
     assert path.name == "tree.py" or not {n for n in names if ONLY_IN_TREE in n}
+
+
+def test_one_file_knows_torch_distributed() -> None:
+    """How ranks send what they send can be read in one place."""
+    knows = [
+        path.name
+        for path in sorted(PURE.parent.rglob("*.py"))
+        if mentions(path, "torch.distributed")
+    ]
+    assert ["ranks.py"] == knows
 
 
 @pytest.mark.parametrize(

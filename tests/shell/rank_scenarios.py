@@ -1,12 +1,11 @@
 """What the ranks of one node do in a row of trainings; run by torchrun.
 
-Arguments: a folder, and which scenarios: ``alone``, or ``lane`` for a node of a run of
-several nodes. Each rank writes what it saw to ``RANK.json`` there. One start of Python
-must do for all scenarios that end well.
+Argument: a folder. Each rank writes what it saw to ``RANK.json`` there. The first
+training is that of a node in a run of two; the last one ends with a killed rank. One
+start of Python must do for all of them.
 """
 
 import hashlib
-import itertools
 import json
 import os
 import signal
@@ -19,7 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from speedtronic.__main__ import main
 from speedtronic.errors import DataError, SpeedtronicError
+from speedtronic.pure.strict_json import to_json
 from speedtronic.pure.tree import named_leaves
 from speedtronic.shell.config import config_from_dict
 from speedtronic.shell.rank_place import read_place
@@ -48,18 +49,18 @@ class Digits(nn.Module):
         return told if self.metric else {"logits": logits}
 
 
-class Dying(Digits):
+class Signalling(Digits):
     """On the second rank it sends its own process a signal in the third step."""
-
-    calls = itertools.count()  # three on the first batch, two in each step
 
     def __init__(self, number: int, vocab_size: int = 32) -> None:
         super().__init__(vocab_size)
         self.number = number
+        self.calls = 0  # two in each step
 
     def forward(self, input_ids: Tensor) -> dict[str, Tensor]:
         """As `Digits` does."""
-        if PLACE.rank == 1 and next(self.calls) == 8:
+        self.calls += 1
+        if PLACE.rank == 1 and self.calls == 5:
             os.kill(os.getpid(), self.number)
         return super().forward(input_ids)
 
@@ -253,14 +254,22 @@ def in_a_run(name: str, lane: str, role: str) -> dict[str, Any]:
     )
 
 
-def lane() -> dict[str, Any]:
-    """The node begins and leads the run."""
-    return {"a": trained(in_a_run("a", "dir:lane", "master"))}
+def command(name: str, number: int) -> int:
+    """The exit code of ``speedtronic train``, a rank of which gets a signal."""
+    model = {
+        "name": f"{HERE}:Signalling",
+        "kwargs": {"number": number},
+        "vocab_size": 32,
+    }
+    path = Path(f"{name}-{PLACE.rank}.json")
+    path.write_text(to_json(config(name, model=model, run={"max_steps": 99})))
+    return main(["train", "--config", str(path)])
 
 
-def alone() -> dict[str, Any]:
-    """The node has the run for itself."""
+def scenarios() -> dict[str, Any]:
+    """All that end well."""
     return {
+        "lane": trained(in_a_run("a", "dir:lane", "master")),
         "four": trained(config("four")),
         "one each": trained(config("one-each", data=ONE_EACH)),
         "dropout": trained(config("dropout", model=DROPOUT)),
@@ -274,6 +283,7 @@ def alone() -> dict[str, Any]:
             config("terminated", run={"max_steps": 99}, checkpoint={"every_steps": 98}),
             do=at(1, 2, terminate),
         ),
+        "command": {"exit_code": command("told", signal.SIGTERM)},
         "failing": trained(config("failing"), do=at(1, 3, fail)),
         "first failing": trained(config("first-failing"), do=at(0, 1, fail)),
         "taken": trained(config("four")),
@@ -287,5 +297,5 @@ def alone() -> dict[str, Any]:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
-    found = {"alone": alone, "lane": lane}[sys.argv[2]]()
-    Path(f"{PLACE.rank}.json").write_text(json.dumps(found))
+    Path(f"{PLACE.rank}.json").write_text(json.dumps(scenarios()))
+    sys.exit(command("killed", signal.SIGKILL))

@@ -5,6 +5,7 @@ import torch
 
 from speedtronic.errors import DeviceError
 from speedtronic.pure.config import Precision, Run
+from speedtronic.shell import device
 from speedtronic.shell.device import (
     choose_arithmetic,
     choose_device,
@@ -20,6 +21,42 @@ def test_a_missing_device_is_refused_with_what_there_is() -> None:
     """No silent fallback to the CPU."""
     with pytest.raises(DeviceError, match=r"'cuda' is not on this machine.* cpu"):
         choose_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "expected"),
+    [
+        ("cpu", ["cpu", "cuda", "cuda:0"], "cpu"),
+        ("auto", ["cpu", "mps"], "cpu"),
+        ("auto", ["cpu", "cuda", "cuda:0", "cuda:1"], "cuda:1"),
+        ("cuda", ["cpu", "cuda", "cuda:0", "cuda:1"], "cuda:1"),
+    ],
+)
+def test_each_rank_has_a_device(
+    monkeypatch: pytest.MonkeyPatch, name: str, found: list[str], expected: str
+) -> None:
+    """Of its own, or all of them share the CPU."""
+    monkeypatch.setattr(device, "available_devices", lambda: found)
+
+    assert torch.device(expected) == choose_device(name, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("cuda", r"rank 1 of this machine needs cuda:1, found cpu, cuda, cuda:0"),
+        ("cuda:0", r"expected auto, cuda or cpu for a node of several ranks"),
+        ("mps", r"expected auto, cuda or cpu for a node of several ranks"),
+    ],
+)
+def test_ranks_do_not_share_an_accelerator(
+    monkeypatch: pytest.MonkeyPatch, name: str, line: str
+) -> None:
+    """One more than there are devices is refused."""
+    found = ["cpu", "cuda", "cuda:0"]
+    monkeypatch.setattr(device, "available_devices", lambda: found)
+    with pytest.raises(DeviceError, match=line):
+        choose_device(name, 1)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,17 @@ def test_the_previous_handlers_come_back() -> None:
     assert before == [signal.getsignal(number) for number in SIGNALS]
 
 
+@pytest.mark.parametrize("real", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_passed_on_is_not_a_first_one(real: signal.Signals) -> None:
+    """The launcher's own, which comes after it, must not end the process at once."""
+    with Interrupt() as interrupt:
+        interrupt.pass_on(signal.SIGTERM)
+        assert interrupt
+        assert 143 == interrupt.exit_code
+        signal.raise_signal(real)
+        assert 128 + real == interrupt.exit_code
+
+
 def test_another_thread_does_nothing() -> None:
     """Only the main thread may catch signals."""
     before = [signal.getsignal(number) for number in SIGNALS]

@@ -8,74 +8,70 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.shell import rank_scenarios
 from tests.shell.rank_scenarios import ONE_EACH, config, in_a_run, told
 
 from speedtronic.errors import ConfigError
-from speedtronic.pure.strict_json import to_json
 from speedtronic.shell.config import config_from_dict
 from speedtronic.shell.lanes import parse_lane
 from speedtronic.shell.metrics import read_log
-from speedtronic.shell.rank_place import Place, read_place
+from speedtronic.shell.rank_place import Place
 from speedtronic.shell.ranks import Ranks
 from speedtronic.shell.train import train
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 Told = list[dict[str, Any]]
 
 
-@contextmanager
-def torchrun(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Two ranks of a module, in a folder; nothing of them is left behind."""
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def output(folder: Path) -> str:
+    """What torchrun says; meanwhile another node of the first run trains here."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
     }
-    process = subprocess.Popen(
-        [sys.executable, *launcher, "-m", *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        with process:
-            yield process
-    finally:
-        process.terminate()
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    parse_lane(f"dir:{folder / 'lane'}", create=True)
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        subprocess.Popen(
+            [sys.executable, *launcher, "-m", rank_scenarios.HERE, str(folder)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
+        try:
+            patched.chdir(folder)
+            train(config_from_dict(in_a_run("b", "dir:lane", "worker")))
+            return process.communicate()[0]
+        finally:
+            process.terminate()
 
 
-def scenarios(process: "subprocess.Popen[str]", folder: Path) -> dict[str, Told]:
+@pytest.fixture(scope="module")
+def seen(folder: Path, output: str) -> dict[str, Told]:
     """What both ranks saw, by scenario."""
-    output, _ = process.communicate()
-    assert 0 == process.returncode, output
+    assert {"0.json", "1.json"} <= set(os.listdir(folder)), output
     ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
-    return {name: [seen[name] for seen in ranks] for name in ranks[0]}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("alone")
-
-
-@pytest.fixture(scope="module")
-def seen(folder: Path) -> dict[str, Told]:
-    with torchrun(folder, "tests.shell.rank_scenarios", str(folder), "alone") as two:
-        return scenarios(two, folder)
+    return {name: [told[name] for told in ranks] for name in ranks[0]}
 
 
 def by_one_process(plain: dict[str, Any]) -> dict[str, Any]:
@@ -303,98 +299,36 @@ def test_any_tensor_arrives_as_it_was_sent(seen: dict[str, Told]) -> None:
     assert [expected] * 2 == seen["tensors"]
 
 
-@pytest.mark.parametrize(
-    ("number", "codes", "line"),
-    [
-        (signal.SIGTERM, {0: 143, 1: 143}, "interrupted steps=4 samples=32"),
-        (signal.SIGKILL, {0: 1, 1: -9}, "error: another rank of this node is gone"),
-    ],
-)
-def test_a_launched_command_ends(
-    tmp_path: Path, number: signal.Signals, codes: dict[int, int], line: str
+def test_a_command_ends_with_the_code_of_the_signal(
+    output: str, seen: dict[str, Told]
 ) -> None:
-    """Whatever comes over one of its ranks; torchrun shows the exit codes."""
-    model = {
-        "name": "tests.shell.rank_scenarios:Dying",
-        "kwargs": {"number": int(number)},
-        "vocab_size": 32,
-    }
-    plain = config("dying", model=model, run={"max_steps": 99})
-    (tmp_path / "c.json").write_text(to_json(plain))
-    with torchrun(tmp_path, "speedtronic", "train", "--config", "c.json") as process:
-        output, _ = process.communicate()
+    """On all ranks; the first one alone says what came of the run."""
+    assert [143, 143] == [rank["exit_code"] for rank in seen["command"]]
+    assert 1 == output.count("interrupted steps=4 samples=32")
+    assert 2 == output.count("step 2/99")  # of this run, and of the killed one
+
+
+def test_a_killed_rank_ends_the_others(output: str) -> None:
+    """With one line; torchrun shows the exit codes."""
     table = re.findall(r"rank +: (\d).*\n +exitcode +: (-?\d+)", output)
 
-    assert codes == {int(rank): int(code) for rank, code in table}, output
-    assert 1 == output.count(line)
-    assert 1 == output.count("step 2/99")
+    assert {"0": "1", "1": "-9"} == dict(table), output
+    assert 1 == output.count("error: another rank of this node is gone without a word")
 
 
 def test_a_node_of_two_ranks_in_a_run_with_another_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, seen: dict[str, Told]
 ) -> None:
     """Both deliver in each of three rounds; new weights reach every rank."""
-    monkeypatch.chdir(tmp_path)
-    parse_lane("dir:lane", create=True)
-    plain = in_a_run("b", "dir:lane", "worker")
-    with torchrun(tmp_path, "tests.shell.rank_scenarios", str(tmp_path), "lane") as two:
-        other = train(config_from_dict(plain))
-        first, second = scenarios(two, tmp_path)["a"]
+    first, second = seen["lane"]
 
-    assert 0 == other.exit_code
     assert first["result"] == second["result"]
     assert first["states"] == second["states"]
     assert (6, 6) == (first["result"]["steps"], len(set(first["states"])))
     for name in ("a", "b"):
-        lines = read_log(tmp_path / f"runs/{name}/metrics.jsonl")
+        lines = read_log(folder / f"runs/{name}/metrics.jsonl")
         rounds = [x["round"] for x in lines if x["event"] == "outer_step"]
         assert rounds[-1] >= 2, rounds
-
-
-NEEDED = "RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"
-WHOLE = {
-    "RANK": "1",
-    "WORLD_SIZE": "2",
-    "LOCAL_RANK": "0",
-    "MASTER_ADDR": "localhost",
-    "MASTER_PORT": "29500",
-}
-
-
-def test_a_place_is_read() -> None:
-    """Without a launcher a process is alone; of one rank, nobody need be met."""
-    alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
-
-    assert Place(rank=1, ranks=2) == read_place(WHOLE)
-    assert Place() == read_place(alone) == read_place({"MASTER_ADDR": "localhost"})
-
-
-@pytest.mark.parametrize("missing", sorted(WHOLE))
-def test_half_an_environment(missing: str) -> None:
-    """One line says what is not there, and what sets it."""
-    given = {name: value for name, value in WHOLE.items() if name != missing}
-    first = next(n for n in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if n in given)
-    with pytest.raises(ConfigError) as caught:
-        read_place(given)
-
-    (line,) = caught.value.problems
-    assert line.startswith(f"{missing}: not set, but {first} is; start with torchrun")
-    assert NEEDED in line
-
-
-@pytest.mark.parametrize(
-    ("changed", "line"),
-    [
-        ({"RANK": "one"}, "RANK: expected a whole number, found 'one'"),
-        ({"MASTER_PORT": ""}, "MASTER_PORT: expected a whole number, found ''"),
-        ({"RANK": "2"}, "RANK: expected less than WORLD_SIZE 2, found 2"),
-        ({"WORLD_SIZE": "0"}, "RANK: expected less than WORLD_SIZE 0, found 1"),
-    ],
-)
-def test_an_environment_that_makes_no_sense(changed: dict[str, str], line: str) -> None:
-    """It is the environment's fault, and named."""
-    with pytest.raises(ConfigError, match=line):
-        read_place(WHOLE | changed)
 
 
 def test_a_group_of_somebody_else_is_in_the_way(

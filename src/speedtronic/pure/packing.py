@@ -19,47 +19,44 @@ from torch import Tensor
 from speedtronic.pure.inner import Accumulated, add_accumulated
 from speedtronic.pure.tree import evolve
 
-_ALIGNED = 16  # numbers; a kernel may count on tensors that begin at 64 bytes
+_ALIGNED = 16  # numbers; kernels are faster on tensors that begin at 64 bytes
 
 
 def pack(total: Accumulated, parts: int) -> Tensor:
-    """The sums of a share in so many parts, f32[parts, N + 1].
-
-    The last number of each part is the share's count, without which it cannot be added.
+    """The sums of a share in so many parts, f32[parts, N].
 
     >>> one = torch.ones(())
     >>> total = Accumulated(
     ...     grads={"w": torch.ones(2)}, loss_sum=one, count=one, metrics={}, buffers={})
     >>> pack(total, 2).shape
-    torch.Size([2, 25])
+    torch.Size([2, 16])
     """
     pieces: list[Tensor] = []
-    for leaf in _leaves(total):
-        pieces += [leaf.reshape(-1), leaf.new_zeros(-leaf.numel() % _ALIGNED)]
+    for leaf in (*_grads(total), torch.stack(_numbers(total))):
+        pieces.append(leaf.reshape(-1))
+        if padding := -leaf.numel() % _ALIGNED:
+            pieces.append(leaf.new_zeros(padding))
     size = sum(piece.numel() for piece in pieces)
     pieces.append(total.count.new_zeros(-size % parts))
-    count = total.count.expand(parts, 1)
-    return torch.cat([torch.cat(pieces).reshape(parts, -1), count], dim=1)
+    return torch.cat(pieces).reshape(parts, -1)
 
 
-def add_parts(parts: Tensor) -> Tensor:
+def add_parts(parts: Tensor, counts: Tensor) -> Tensor:
     """The sum of the same part of all ranks, f32[N], in the order of ranks.
 
     Args:
-        parts: f32[R, N + 1], one rank's in each row.
+        parts: f32[R, N], one rank's in each row.
+        counts: f32[R], the targets that each share counts.
 
-    >>> add_parts(torch.tensor([[1.0, 2.0, 4.0], [3.0, torch.nan, 0.0]]))
-    tensor([1., 2.])
+    >>> parts = torch.tensor([[1.0, 2.0], [3.0, torch.nan], [4.0, 5.0]])
+    >>> add_parts(parts, torch.tensor([6.0, 0.0, 6.0]))
+    tensor([5., 7.])
     """
     shares = [
         Accumulated(
-            grads={"part": part[:-1]},
-            loss_sum=part[-1],
-            count=part[-1],
-            metrics={},
-            buffers={},
+            grads={"part": part}, loss_sum=count, count=count, metrics={}, buffers={}
         )
-        for part in parts
+        for part, count in zip(parts, counts, strict=True)
     ]
     return functools.reduce(add_accumulated, shares).grads["part"]
 
@@ -74,19 +71,24 @@ def unpack(sums: Tensor, like: Accumulated) -> Accumulated:
     >>> one = torch.ones(())
     >>> total = Accumulated(grads={"w": torch.ones(2, 1)}, loss_sum=one, count=one,
     ...     metrics={"accuracy": one}, buffers={})
-    >>> same = unpack(pack(total, 2)[:, :-1], total)
+    >>> same = unpack(pack(total, 2), total)
     >>> same.grads, same.metrics
     ({'w': tensor([[1.], [1.]])}, {'accuracy': tensor(1.)})
     """
-    flat, first, found = sums.reshape(-1), 0, []
-    for leaf in _leaves(like):
-        size = math.prod(leaf.shape)
-        found.append(flat[first : first + size].reshape(leaf.shape))
-        first += size + -size % _ALIGNED
-    loss_sum, count, *rest = found
+    shapes = [leaf.shape for leaf in _grads(like)]
+    shapes.append(torch.Size([2 + len(like.metrics)]))
+    sizes = [math.prod(shape) for shape in shapes]
+    padded = [size + -size % _ALIGNED for size in sizes]
+    flat = sums.reshape(-1)
+    pieces = torch.split(flat, [*padded, flat.numel() - sum(padded)])
+    *leaves, numbers = (
+        piece[:size].reshape(shape)
+        for piece, size, shape in zip(pieces, sizes, shapes, strict=False)
+    )
+    grads = dict(zip(sorted(like.grads), leaves, strict=True))
+    loss_sum, count, *means = numbers.unbind()
+    metrics = dict(zip(sorted(like.metrics), means, strict=True))
     # The names as in `like`, whose order the optimizer's state may have.
-    grads = dict(zip(sorted(like.grads), rest, strict=False))
-    metrics = dict(zip(sorted(like.metrics), rest[len(grads) :], strict=True))
     return evolve(
         like,
         grads={name: grads[name] for name in like.grads},
@@ -96,8 +98,11 @@ def unpack(sums: Tensor, like: Accumulated) -> Accumulated:
     )
 
 
-def _leaves(total: Accumulated) -> list[Tensor]:
-    """What is added, in an order that does not depend on how a dict was filled."""
-    named = [total.grads[name] for name in sorted(total.grads)]
-    named += [total.metrics[name] for name in sorted(total.metrics)]
+def _grads(total: Accumulated) -> list[Tensor]:
+    """In an order that does not depend on how the dict was filled."""
+    return [total.grads[name] for name in sorted(total.grads)]
+
+
+def _numbers(total: Accumulated) -> list[Tensor]:
+    named = [total.metrics[name] for name in sorted(total.metrics)]
     return [total.loss_sum, total.count, *named]

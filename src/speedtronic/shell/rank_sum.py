@@ -48,8 +48,10 @@ def sum_over_ranks(
             "model.name: the model gives other metrics on other ranks; give all of them"
             " for every micro-batch"
         )
-    added = add_parts(ranks.exchange(pack(total, len(rows))))
-    summed = unpack(ranks.collect(added), total)
+    targets = ranks.collect(total.count.reshape(1), total.count.new_empty(len(rows)))
+    packed = pack(total, len(rows))
+    added = add_parts(ranks.exchange(packed), targets)
+    summed = unpack(ranks.collect(added, packed), total)
     last = len(rows) - 1
     whole = evolve(summed, buffers=ranks.broadcast(total.buffers, source=last))
     return whole, Counts(

@@ -123,11 +123,15 @@ class Ranks:
         self._guarded(dist.all_to_all_single, received, parts)
         return received
 
-    def collect(self, part: Tensor) -> Tensor:
-        """The vectors of all ranks, one after the other, f32[R * N]."""
-        whole = part.new_empty(self.place.ranks * part.numel())
-        self._guarded(dist.all_gather_single, whole, part)
-        return whole
+    def collect(self, part: Tensor, into: Tensor) -> Tensor:
+        """The vectors of all ranks, f32[N] each, one after the other.
+
+        Args:
+            part: of this rank.
+            into: written over and returned, f32[R, N] or f32[R * N].
+        """
+        self._guarded(dist.all_gather_single, into.view(-1), part)
+        return into
 
     def broadcast(self, tree: T, source: int = 0) -> T:
         """The tensors of rank ``source``; the others give ones of the same kind."""
