@@ -28,9 +28,12 @@ from speedtronic.testing.hub.kinds import RANDOM
 
 CASES = 1000
 WRITERS = 2
-NAMES = st.sampled_from(["a.json", "b.safetensors", "c/d.safetensors"])
-CONTENTS = st.sampled_from([b"", b"0", b"1"])  # few, so that often nothing changes
-ADDS = st.dictionaries(NAMES, CONTENTS | NAMES.map(Copy), max_size=2)
+BEGUN = {"a.json": b"0", "b.safetensors": b"1"}  # in most repositories, from the start
+NAMES = st.sampled_from([*BEGUN, "c/d.safetensors"])
+CONTENTS = st.sampled_from(
+    [b"0", b"1", b"00", b""]
+)  # few, so that often nothing changes
+ADDS = st.dictionaries(NAMES, CONTENTS | CONTENTS | NAMES.map(Copy), max_size=2)
 DELETES = st.lists(NAMES, max_size=1)
 Tree: TypeAlias = dict[str, str]  # the sha256 of each name
 
@@ -87,9 +90,10 @@ class NoWait:
 class Case:
     """A new repository, its writers, and what they were told."""
 
-    def __init__(self, hub: HubEmulator, name: str, folder: Path) -> None:
+    def __init__(self, hub: HubEmulator, name: str, folder: Path, begun: bool) -> None:
         self.hub = hub
         self.repo = hub.create_repo(name)
+        start = self.repo.write({MARKER: b"{}", **BEGUN}, "begun") if begun else None
         time = NoWait()
         options = HubOptions(
             token=Secret(hub.token),
@@ -99,7 +103,7 @@ class Case:
             clock=time,
         )
         self.lanes = [HubLane(name, options) for _ in range(WRITERS)]
-        self.seen: list[str | None] = [None] * WRITERS
+        self.seen: list[str | None] = [start] * WRITERS
         self.time = time
 
     def play(self, steps: Sequence[Commit | Look]) -> None:
@@ -208,10 +212,11 @@ KINDS = st.lists(st.sampled_from(RANDOM), min_size=1, max_size=3)  # few at a ti
 
 
 @_cases
-@given(steps=STEPS, kinds=KINDS, seed=st.integers(0, 2**16), rate=RATES)
+@given(STEPS, st.integers(0, 3).map(bool), KINDS, st.integers(0, 2**16), RATES)
 def test_no_update_is_lost_torn_or_doubled(
     hub: HubEmulator,
     steps: list[Commit | Look],
+    begun: bool,
     kinds: list[str],
     seed: int,
     rate: float,
@@ -219,6 +224,6 @@ def test_no_update_is_lost_torn_or_doubled(
     """An answer says what happened, or that nobody knows."""
     with tempfile.TemporaryDirectory() as folder:
         hub.faults.clear()
-        case = Case(hub, f"owner/case-{next(_numbers)}", Path(folder))
+        case = Case(hub, f"owner/case-{next(_numbers)}", Path(folder), begun)
         hub.faults.schedule(seed, rate, kinds)
         case.play(steps)

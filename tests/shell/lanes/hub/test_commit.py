@@ -318,3 +318,13 @@ def test_a_squash_in_the_middle_of_a_commit_is_no_missing_name(
     second = lane.commit({"b": b"2"}, parent=ANY)
 
     assert {"a": 1, "b": 1} == lane.names("", second)
+
+
+def test_wrong_bytes_are_not_copied(
+    hub: HubEmulator, hub_lane: Callable[..., HubLane], first: str
+) -> None:
+    """A small file is part of the commit again, so it is read and checked before."""
+    hub.faults.inject("flipped", times=None)
+    with pytest.raises(Unavailable, match="nothing was written"):
+        hub_lane().commit({"b": Copy("a")}, parent=first)
+    assert hub_lane().head() == first

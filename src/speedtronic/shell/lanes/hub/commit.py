@@ -66,7 +66,7 @@ class Commits:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._refused: str | None = ""  # the parent of the last refusal
+        self._refused: str | None = None  # the parent of the last refusal
         self._refusals = 0
         self._refused_s = 0.0  # when the first of them was
 

@@ -245,8 +245,12 @@ class HubLane:
         entry = basis.entries[source]
         if entry.large:
             return Large(entry.oid, entry.size)
-        with self._downloads.opened(source, basis.revision, entry) as file:
-            return file.read()
+        try:
+            with self._downloads.opened(source, basis.revision, entry) as file:
+                return file.read()
+        except Corrupt as error:
+            text = f"to be copied, {error}; nothing was written"
+            raise Failed(Trouble("unsent", text)) from None
 
     def _charge(self) -> None:
         limiter = self._options.limiter
