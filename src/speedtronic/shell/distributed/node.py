@@ -4,6 +4,7 @@ A run is refused here, before anything is trained, if its lane cannot be opened 
 a run that this config does not fit; the lines say which fields differ.
 """
 
+import logging
 import secrets
 import shutil
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 import attrs
 from torch import Tensor
 
-from speedtronic.errors import ConfigError, LaneError, RunError
+from speedtronic.errors import ConfigError, LaneError, RunError, Unavailable
 from speedtronic.pure.config import Config
 from speedtronic.pure.config.distributed import Distributed
 from speedtronic.pure.delta import Weights
@@ -44,7 +45,7 @@ from speedtronic.shell.distributed.identity import (
     node_name,
     recipe,
 )
-from speedtronic.shell.distributed.lane import open_lane
+from speedtronic.shell.distributed.lane import look_over, open_lane, patiently
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.published import (
@@ -56,8 +57,10 @@ from speedtronic.shell.distributed.report import Reporter
 from speedtronic.shell.distributed.saved import from_checkpoint
 from speedtronic.shell.distributed.share import share_data
 from speedtronic.shell.lanes.counted import CountedLane
+from speedtronic.shell.paths import run_folder as folder_of_run
 from speedtronic.shell.session import Session
 
+logger = logging.getLogger(__name__)
 MEMBERSHIP = "round.json"  # in the run folder: the run that this node belongs to
 FOLDER = "lane"  # in the run folder: files on their way
 
@@ -81,7 +84,8 @@ class Joined:
 def join(config: Config, session: Session, fingerprint: str) -> Joined:
     """Open the lane, and compare this node with the run on it.
 
-    Where there is none, the one who begins it sends the data first.
+    Where there is none, the one who begins it sends the data first. A node that belongs
+    to a run already goes on with it while the Hub does not answer.
 
     Raises:
         ConfigError: one line for each field in which the run differs.
@@ -90,20 +94,39 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
     weights = shared_weights(config, session, session.initial)
     own = recipe(config, fingerprint, weights, session.initial.frozen)
     node = node_name(config)
-    stores: tuple[StoreAt, ...] = ()
+    member = (folder_of_run(config) / MEMBERSHIP).exists()
     stop = threading.Event()
+    stores: tuple[StoreAt, ...] = ()
     try:
         lane = CountedLane(open_lane(config, stop))
-        head = lane.head()
-        theirs = None if head is None else read_run_file(lane, head)
-        if theirs is None and config.distributed.role == "master":
-            stores = share_data(config, lane, node)
+        stores = patiently(
+            lambda: _compared(config, lane, own, node, stop), config, stop
+        )
+    except Unavailable as error:
+        if not (member and on_hub(config.distributed)):
+            raise RunError(f"distributed.lane: {error}") from error
+        logger.warning("%s; going on from the newest checkpoint", error)
     except LaneError as error:
         raise RunError(f"distributed.lane: {error}") from error
+    return Joined(node=node, lane=lane, recipe=own, stores=stores, stop=stop)
+
+
+def _compared(
+    config: Config,
+    lane: CountedLane,
+    own: Mapping[str, Any],
+    node: str,
+    stop: threading.Event,
+) -> tuple[StoreAt, ...]:
+    """Refuse a run that differs; send the data where there is none yet."""
+    look_over(config, stop)
+    head = lane.head()
+    theirs = None if head is None else read_run_file(lane, head)
     told = [] if theirs is None else disagreements(own, theirs.recipe)
     if told:
         raise ConfigError([f"distributed.lane: {line}" for line in told])
-    return Joined(node=node, lane=lane, recipe=own, stores=stores, stop=stop)
+    begins = theirs is None and config.distributed.role == "master"
+    return share_data(config, lane, node) if begins else ()
 
 
 def shared_weights(config: Config, session: Session, state: InnerState) -> Weights:
