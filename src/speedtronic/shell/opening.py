@@ -17,7 +17,7 @@ from speedtronic.shell.config import to_dict
 from speedtronic.shell.data import Data, open_data
 from speedtronic.shell.data.prepare import Progress
 from speedtronic.shell.device import machine
-from speedtronic.shell.distributed.identity import data_share
+from speedtronic.shell.distributed.identity import data_share, node_name
 from speedtronic.shell.paths import token_folder
 from speedtronic.shell.rank_place import Place
 from speedtronic.shell.ranks import Ranks
@@ -62,6 +62,8 @@ def open_session(
     if ranks is not None:
         ranks.agree("config", to_json(to_dict(config)))
         ranks.agree("data", data.fingerprint)
+        if config.distributed.enabled:  # its name decides what a node reads
+            ranks.agree("distributed.node_id", node_name(config))
         ranks.agree("packages", to_json(_packages()))
     return data, session
 
