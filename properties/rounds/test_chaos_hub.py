@@ -1,4 +1,4 @@
-"""Four real processes over an emulated Hub that fails now and then, killed meanwhile."""
+"""Four real processes over an emulated Hub that fails now and then, and killed."""
 
 import json
 import subprocess
