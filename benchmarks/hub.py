@@ -2,10 +2,10 @@
 
     python benchmarks/hub.py [--workers 16] [--rounds 50] [--latency 0.3,3] [--inner 60]
 
-Every node is a real coordinator with its own lane over HTTP, in a thread of its own; its
-training is a vector and a step that sleeps for a second, so that communication is all
-there is to measure. Prints commits, requests, conflicts, how many deltas a round took,
-and which share of its time a training thread was held up, on average and at most.
+Every node is a real coordinator with its own lane over HTTP, in a thread of its own;
+its training is a vector and a step that sleeps for a second, so that communication is
+all there is to measure. Prints commits, requests, conflicts, how many deltas a round
+took, and which share of its time a training thread was held up, on average and at most.
 """
 
 import argparse
@@ -206,9 +206,8 @@ def main() -> None:
     print(f"rounds {told}  deltas per round {taken / told:.1f}")
     print(f"commits {counts.commits}  conflicts {counts.conflicts}")
     print(f"requests {counts.total}")
-    print(
-        f"held up: {sum(shares) / len(shares):.2%} on average, {max(shares):.2%} at most"
-    )
+    mean = sum(shares) / len(shares)
+    print(f"held up: {mean:.2%} on average, {max(shares):.2%} at most")
 
 
 if __name__ == "__main__":
