@@ -27,9 +27,9 @@ def garbage(number: int) -> tuple[Broken, ...]:
 
 
 def size(publish: e.Effect) -> int:
-    """Files that a commit writes and deletes."""
+    """Files that a commit writes and deletes, with weights, momentum and card."""
     assert isinstance(publish, e.Publish)
-    model = 2 if publish.fresh else 0
+    model = 3 if publish.fresh else 0
     return model + len(publish.names) + len(publish.copies) + len(publish.deletes)
 
 

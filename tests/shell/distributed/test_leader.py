@@ -269,3 +269,22 @@ def test_a_round_is_published_with_its_headers_and_the_card_before(
     assert [(10,), (20,)] == [tuple(h.tokens for h in m.headers) for m in seen]
     assert [None, b"round 1"] == [made.card for made in seen]
     assert b"round 2" == run.lane.read(names.README, run.head)
+
+
+@pytest.mark.parametrize("page", [None, b"x" * 2**18 + b"x"], ids=["none", "long"])
+def test_a_page_that_is_no_card_is_not_read(tmp_path: Path, page: bytes | None) -> None:
+    """The round is published all the same."""
+    run = begun(tmp_path)
+    if page is not None:
+        run.lane.commit({names.README: page}, parent=run.head)
+    seen: list[Made] = []
+    (folder := tmp_path / "other").mkdir()
+    leader = Leader(run.lane, folder, LIKES, {}, lambda m: seen.append(m) or {})
+    sent = run.send("b", 10)
+    fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=run.inspect(sent))
+    files = leader.fold(fold)
+    register = decide(run.manifest, sent, "accepted")
+    new = chain.decided(run.manifest, (register,), (), f"{values.LIFE}-1", files)
+    leader.publish(e.Publish(parent=run.head, manifest=new, fresh=True))
+
+    assert [None] == [made.card for made in seen]

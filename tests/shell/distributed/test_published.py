@@ -16,7 +16,7 @@ from speedtronic.errors import Corrupt
 from speedtronic.pure.card import Facts, card, recalled
 from speedtronic.pure.config import Model
 from speedtronic.pure.round import manifest as manifests
-from speedtronic.pure.round import names
+from speedtronic.pure.round import names, run_file
 from speedtronic.pure.transformer import Transformer
 from speedtronic.shell.config import config_from_dict
 from speedtronic.shell.distributed.leader import Made
@@ -59,6 +59,19 @@ def test_the_run_file_belongs_to_the_run(lane: Lane) -> None:
         run.settings["distributed.inner_steps"],
     )
     assert ["data.store"] == [store.field for store in run.stores]
+
+
+@pytest.mark.parametrize("frozen", [None, "ab" * 32])
+def test_first_weights_are_named_where_they_are_needed(
+    small: Session, frozen: str | None
+) -> None:
+    """By those who join a run with frozen parameters."""
+    model = attrs.evolve(small.config.model, init_from="/home/me/weights")
+    config = attrs.evolve(small.config, model=model)
+    write = beside(config, small, {"config": {}, "frozen": frozen}, [])
+    run = run_file.parse(write(Made(manifest=FIRST))[names.RUN])
+
+    assert (None if frozen is None else "/home/me/weights") == run.init_from
 
 
 def test_other_tools_find_their_files(lane: Lane) -> None:

@@ -20,7 +20,7 @@ from speedtronic.pure.round.master_state import (
 )
 
 NOTHING_KEPT = retain.Plan()
-MODEL_FILES = 3  # manifest, weights, momentum
+MODEL_FILES = 4  # manifest, weights, momentum, and the card that goes with them
 
 
 def begin(state: Master, view: View, genesis: Genesis) -> MasterStep:

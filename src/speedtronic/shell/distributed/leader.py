@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 
 from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
+from speedtronic.pure.card import MAX_CARD_BYTES
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.outer import OuterState
 from speedtronic.pure.round import manifest as manifests
@@ -186,9 +187,13 @@ class Leader:
         return self._made[file.sha256]
 
     def _readme(self, revision: str) -> bytes | None:
+        """The card, unless there is none or it is none; nobody depends on it."""
+        size = self._lane.names(names.README, revision).get(names.README)
+        if size is None or size > MAX_CARD_BYTES:
+            return None
         try:
             return self._lane.read(names.README, revision)
-        except (Missing, Corrupt):  # nobody depends on it
+        except (Missing, Corrupt):
             return None
 
     def _path(self, name: DeltaName) -> Path:

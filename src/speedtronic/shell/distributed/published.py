@@ -94,7 +94,8 @@ def beside(
         version=speedtronic.__version__,
         recipe=recipe,
         settings={path: value_at(config, path) for path in SETTINGS},
-        init_from=config.model.init_from,
+        # Without frozen parameters nobody needs it, and it may be a path of this node.
+        init_from=config.model.init_from if recipe.get("frozen") else None,
         stores=tuple(stores),
     )
     files[names.RUN] = run_file.encode(run)
