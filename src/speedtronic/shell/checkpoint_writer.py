@@ -7,6 +7,7 @@ memory stays bounded to one copy and every checkpoint asked for exists. What goe
 in the thread is raised by the next call, at the latest by `close`.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -26,19 +27,26 @@ class CheckpointWriter:
             removed.
         keep_last: newest checkpoints to keep, or None for all.
         keep_best: also keep the one with the lowest validation loss.
+        saved: told of each checkpoint once it is whole, before others are deleted.
 
     Raises:
         StorageError: the folder cannot be made, or files cannot be written there.
     """
 
     def __init__(
-        self, folder: Path, *, keep_last: int | None = None, keep_best: bool = True
+        self,
+        folder: Path,
+        *,
+        keep_last: int | None = None,
+        keep_best: bool = True,
+        saved: Callable[[Path], None] = lambda path: None,
     ) -> None:
         make_writable(folder)
         sweep(folder)
         self._folder = folder
         self._keep_last = keep_last
         self._keep_best = keep_best
+        self._saved = saved
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
 
@@ -105,7 +113,7 @@ class CheckpointWriter:
         self.close()
 
     def _write(self, snapshot: Snapshot, replace: bool = False) -> None:
-        save(self._folder, snapshot, replace=replace)
+        self._saved(save(self._folder, snapshot, replace=replace))
         prune(
             self._folder,
             snapshot.run_id,

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 class Resumed:
     """What a run goes on from."""
 
+    path: Path  # of the checkpoint
     state: InnerState
     counters: Counters
     position: dict[str, Any]  # in the data
@@ -81,6 +82,7 @@ def find_resumed(
         logger.warning("%s", note)
     logger.info("resumed from %s", found.path)
     return Resumed(
+        path=found.path,
         state=snapshot.state,
         counters=counters,
         position=position,

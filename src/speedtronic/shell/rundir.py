@@ -18,6 +18,7 @@ import secrets
 import shutil
 import socket
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -40,6 +41,7 @@ LOCK = ".lock"
 # What a run leaves in its folder beside run.json and its checkpoints. An overwritten
 # run loses these and nothing else.
 LEFT_BY_A_RUN = (
+    "checkpoint-lane",
     "lane",
     "metrics.jsonl",
     "node.json",
@@ -93,7 +95,13 @@ class RunDirectory:
         _OPEN.add(self)
 
     @classmethod
-    def open(cls, path: Path, mode: Mode, config: Config) -> "RunDirectory":
+    def open(
+        cls,
+        path: Path,
+        mode: Mode,
+        config: Config,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> "RunDirectory":
         """Take a folder for a run.
 
         Args:
@@ -102,6 +110,8 @@ class RunDirectory:
                 ``auto`` takes either, ``overwrite`` deletes the run that is there.
             config: of this process; a continued run may differ from it where
                 `compare` allows it.
+            prepare: called once the folder is locked, before it is looked at: may put
+                a run there.
 
         Raises:
             RunError: the folder is in use, holds something else than the mode needs,
@@ -117,6 +127,7 @@ class RunDirectory:
                 path.mkdir(parents=True, exist_ok=True)
                 lock = _take_lock(path)
                 try:
+                    prepare()
                     return cls._open_locked(path, lock, mode, config)
                 except BaseException:
                     os.close(lock)

@@ -12,6 +12,7 @@ import torch
 
 from speedtronic.errors import ConfigError
 from speedtronic.pure.config import Config
+from speedtronic.shell.checkpoint_places import Places, lane_of
 from speedtronic.shell.checkpoint_writer import CheckpointWriter
 from speedtronic.shell.config import checked, to_dict
 from speedtronic.shell.data import Data
@@ -83,7 +84,8 @@ def train(
         config: of the run.
         resume: ``auto`` goes on from the run's newest whole checkpoint if there is
             one; a path goes on from that checkpoint, or branches off if it belongs to
-            another run. None means what ``checkpoint.resume`` says.
+            another run; a lane is where the run's newest one is. None means what
+            ``checkpoint.resume`` says.
         overwrite: delete the run of this name, if there is one.
         progress: show a bar on a terminal; None means what ``logging.progress`` says.
         hooks: factories of hooks beside those of ``logging.hooks``.
@@ -96,6 +98,7 @@ def train(
         RankError: another process of this node failed.
     """
     config = checked(config)
+    source = None if overwrite else lane_of(resume or config.checkpoint.resume)
     chosen, mode = _how(config, resume, overwrite)
     place = read_place(os.environ)
     several = place.ranks > 1
@@ -105,7 +108,10 @@ def train(
         if ranks is not None and place.rank:
             data, session = open_session(stack, config, device, ranks, silent)
             return _result_from(follow(ranks, session, data))
-        result = _train(config, device, ranks, chosen, mode, progress, hooks, preparing)
+        places = Places(config, source, mode)
+        result = _train(
+            config, device, ranks, places, chosen, mode, progress, hooks, preparing
+        )
         if ranks is not None:
             end(ranks, _plain(result))
         return result
@@ -115,6 +121,7 @@ def _train(
     config: Config,
     device: torch.device,
     ranks: Ranks | None,
+    places: Places,
     chosen: Path | None,
     mode: Mode,
     progress: bool | None,
@@ -124,17 +131,30 @@ def _train(
     with ExitStack() as stack:
         # Nothing is begun or deleted before data and model are known to be usable.
         RunDirectory.check(run_folder(config), mode)
+        places.reach()
         data, session = open_session(stack, config, device, ranks, preparing)
         joined = None
         if config.distributed.enabled:
             joined = join(config, session, data.fingerprint)
-        run = stack.enter_context(RunDirectory.open(run_folder(config), mode, config))
+        run = stack.enter_context(
+            RunDirectory.open(run_folder(config), mode, config, places.prepare)
+        )
         for note in (*run.notes, *data.notes, *session.notes):
             logger.info("%s", note)
         if run.finished_step is not None:
             return _already_done(run, run.finished_step)
         return _run(
-            stack, config, run, data, session, ranks, joined, chosen, progress, hooks
+            stack,
+            config,
+            run,
+            data,
+            session,
+            ranks,
+            joined,
+            places,
+            chosen,
+            progress,
+            hooks,
         )
 
 
@@ -157,14 +177,14 @@ def _how(
         return None, "overwrite"
     if wanted is False or wanted == "false":
         return None, "new"
-    if wanted is True or wanted in ("auto", "true"):
+    if wanted is True or wanted in ("auto", "true") or lane_of(wanted):
         return None, "auto"
     chosen = Path(str(wanted))
     inside = [entry for entry in chosen.glob("step-*") if entry.is_dir()]
     if not chosen.is_dir() or inside or (chosen / RECORD).exists():
         raise ConfigError(
             f"checkpoint.resume: {str(chosen)!r} is no checkpoint folder; expected"
-            " auto, or a folder named step-N"
+            " auto, a folder named step-N, or a lane"
         )
     own = run_folder(config).resolve() in chosen.resolve().parents
     return chosen, "resume" if own else "new"
@@ -204,6 +224,7 @@ def _run(
     session: Session,
     ranks: Ranks | None,
     joined: Joined | None,
+    places: Places,
     chosen: Path | None,
     progress: bool | None,
     hooks: Sequence[Callable[[], Hook]],
@@ -228,9 +249,13 @@ def _run(
     writer = None
     if config.checkpoint.enabled:
         keep = config.checkpoint
+        saved = places.deliver(stack, None if resumed is None else resumed.path)
         writer = stack.enter_context(
             CheckpointWriter(
-                run.checkpoints, keep_last=keep.keep_last, keep_best=keep.keep_best
+                run.checkpoints,
+                keep_last=keep.keep_last,
+                keep_best=keep.keep_best,
+                saved=saved,
             )
         )
     plain = to_dict(config)

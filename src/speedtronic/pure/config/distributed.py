@@ -115,6 +115,12 @@ class Distributed:
             else "all or a number of at least 0"
         ),
     )
+    squash_rounds: int | None = field(
+        200,
+        "rounds after which the leader squashes the history on the Hub (null: never)",
+        scope="node",
+        check=positive,
+    )
     repo_id: str | None = field(
         None, "OWNER/NAME, short for lane: hub:OWNER/NAME", scope="node"
     )

@@ -24,6 +24,14 @@ def device_name(value: str) -> str | None:
     return "one of auto, cpu, cuda, cuda:N, mps"
 
 
+def lane_form(value: str) -> str | None:
+    """A lane that outlives the process, by the look of it."""
+    kind, _, rest = value.partition(":")
+    if kind in ("dir", "hub") and rest.strip():
+        return None
+    return "dir:PATH or hub:OWNER/NAME"
+
+
 @attrs.frozen(kw_only=True)
 class Run:
     """What to train for how long, and where the results go."""
@@ -132,7 +140,13 @@ class Checkpoint:
         True, "also keep the one with the lowest validation loss", scope="free"
     )
     resume: bool | str = field(
-        False, "true, false, auto, or a checkpoint folder", scope="free"
+        False, "true, false, auto, a checkpoint folder, or a lane", scope="free"
+    )
+    lane: str | None = field(
+        None,
+        "also keep the newest checkpoint here: dir:PATH or hub:OWNER/NAME",
+        scope="node",
+        check=lane_form,
     )
 
 

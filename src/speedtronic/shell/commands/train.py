@@ -17,9 +17,10 @@ class Options:
 
     config: str = option("the config file", metavar="PATH")
     resume: str | None = optional_value(
-        "go on: from this checkpoint, or from the run's newest whole one if there is "
-        "one (auto, which may be left out)",
-        metavar="auto|PATH",
+        "go on: from this checkpoint, from what a lane (hub:OWNER/NAME, dir:PATH) has "
+        "of the run, or from its newest whole one if there is one (auto, which may be "
+        "left out)",
+        metavar="auto|PATH|LANE",
     )
     overwrite: bool = flag("delete the run of this name, if there is one")
     device: str | None = option(

@@ -82,6 +82,7 @@ class Parts:
     follower: Follower
     leader: Leader | None
     remember: Callable[[str], None]  # keeps the run's id in the run directory
+    published: Callable[[e.Publish], None] = lambda _: None  # after each manifest
     changed: Callable[["Coordinator"], None] = lambda _: None  # told now and then
     close: Callable[[], None] = lambda: None  # ends every wait of the lane
 
@@ -348,6 +349,7 @@ class Coordinator:
                 return e.Folded(now(), *files)
             case e.Publish():
                 leader.publish(effect)
+                parts.published(effect)
                 return e.Published(now())
         raise AssertionError(effect)
 

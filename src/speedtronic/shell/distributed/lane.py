@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 START_S = 60.0  # for a Hub that does not answer when a node starts
+_CHECKPOINTS = 0.25  # of a node's commits, where its checkpoints go to the Hub, too
 
 
 def lane_name(section: Distributed) -> str | None:
@@ -61,36 +62,78 @@ def look_over(config: Config, stop: threading.Event) -> None:
         Unavailable: the Hub does not answer.
     """
     text = lane_name(config.distributed) or ""
-    if not text.startswith("hub:"):
-        return
+    if text.startswith("hub:"):
+        create = config.distributed.role == "master"
+        _look_over(text, hub_options(config, stop), create)
 
+
+def open_checkpoint_lane(
+    config: Config, text: str, stop: threading.Event, *, create: bool
+) -> Lane:
+    """Open a lane for the checkpoints of a run; on the Hub it is looked over first.
+
+    Args:
+        config: of the run.
+        text: names the lane.
+        stop: ends every wait of the lane when it is set.
+        create: make its folder or repository if there is none.
+
+    Raises:
+        ConfigError: it will not do; one line for each reason.
+        LaneError: it cannot be opened, or does not answer.
+    """
+    if not text.startswith("hub:"):
+        return parse_lane(text, create=create)
+    options = hub_options(config, stop, checkpoints=True)
+    lane = parse_lane(text, hub=options)  # its name first
+    _look_over(text, options, create)
+    return lane
+
+
+def _look_over(text: str, options: "HubOptions", create: bool) -> None:
     from speedtronic.shell.lanes.hub.preflight import check, refuse
 
-    findings = check(
-        text.removeprefix("hub:"),
-        hub_options(config, stop),
-        create=config.distributed.role == "master",
-    )
+    findings = check(text.removeprefix("hub:"), options, create=create)
     refuse(findings)
     for finding in findings:
         logger.info("%s", finding.text)
 
 
-def hub_options(config: Config, stop: threading.Event) -> "HubOptions":
-    """What a config says about the Hub."""
+def hub_options(
+    config: Config, stop: threading.Event, *, checkpoints: bool = False
+) -> "HubOptions":
+    """What a config says about the Hub.
+
+    Args:
+        config: of the node.
+        stop: ends every wait of the lane when it is set.
+        checkpoints: whether it is for the run's checkpoints, not for its rounds.
+    """
     from speedtronic.shell.lanes.hub.limiter import CommitLimiter
     from speedtronic.shell.lanes.hub.options import HubOptions
 
     section = config.distributed
-    part = share(section.commits_per_hour, len(section.collaborators) + 1)
     return HubOptions(
         token=section.token,
         cache=Path(section.cache_dir),
         allow_public=section.allow_public,
         stop=stop,
-        # A leader's rounds are as many commits as a node's deltas.
-        limiter=CommitLimiter(part if section.role == "worker" else 2 * part),
+        limiter=CommitLimiter(_commits(config, checkpoints)),
     )
+
+
+def _commits(config: Config, checkpoints: bool) -> float:
+    """Commits an hour of a node, for its checkpoints or for its rounds."""
+    section = config.distributed
+    rounds = section.enabled and (lane_name(section) or "").startswith("hub:")
+    if not rounds:
+        return section.commits_per_hour
+    part = share(section.commits_per_hour, len(section.collaborators) + 1)
+    # A leader's rounds are as many commits as a node's deltas.
+    part = part if section.role == "worker" else 2 * part
+    if not (config.checkpoint.lane or "").startswith("hub:"):
+        return part
+    return max(1.0, part * (_CHECKPOINTS if checkpoints else 1 - _CHECKPOINTS))
 
 
 def patiently(call: Callable[[], T], config: Config, stop: threading.Event) -> T:

@@ -39,6 +39,7 @@ from speedtronic.pure.tree import tree_map
 from speedtronic.shell.atomic import write_bytes
 from speedtronic.shell.distributed.coordinator import Coordinator, Parts
 from speedtronic.shell.distributed.follower import Follower
+from speedtronic.shell.distributed.housekeeping import housekeeping
 from speedtronic.shell.distributed.identity import (
     disagreements,
     lineage_of,
@@ -187,6 +188,7 @@ def start_node(
         follower=Follower(joined.lane, folder / "follower", likes),
         leader=leader,
         remember=lambda run: _remember(run_folder, run),
+        published=housekeeping(config, joined.lane),
         changed=Reporter(run_folder, joined.lane),
         close=joined.stop.set,
     )

@@ -10,26 +10,26 @@ class CountedLane:
     """Another lane with counters; bytes of headers and protocols are not seen here."""
 
     def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+        self.inner = lane  # for what only some lanes can do
         self.bytes_up = self.bytes_down = self.commits = 0
 
     def head(self) -> str | None:
         """As the lane has it."""
-        return self._lane.head()
+        return self.inner.head()
 
     def names(self, prefix: str, revision: str) -> dict[str, int]:
         """As the lane has it."""
-        return self._lane.names(prefix, revision)
+        return self.inner.names(prefix, revision)
 
     def read(self, name: str, revision: str) -> bytes:
         """As the lane has it."""
-        data = self._lane.read(name, revision)
+        data = self.inner.read(name, revision)
         self.bytes_down += len(data)
         return data
 
     def fetch(self, name: str, revision: str, path: Path) -> str:
         """As the lane has it."""
-        found = self._lane.fetch(name, revision, path)
+        found = self.inner.fetch(name, revision, path)
         self.bytes_down += path.stat().st_size
         return found
 
@@ -42,7 +42,7 @@ class CountedLane:
         message: str = "",
     ) -> str:
         """As the lane has it."""
-        revision = self._lane.commit(adds, deletes, parent=parent, message=message)
+        revision = self.inner.commit(adds, deletes, parent=parent, message=message)
         self.commits += 1
         self.bytes_up += sum(map(_size, adds.values()))
         return revision
