@@ -126,7 +126,8 @@ def test_the_lane_of_a_run(run: str, tmp_path: Path) -> None:
 
     assert expected.keys() == found.keys()
     assert all(torch.equal(x, found[name]) for name, x in expected.items())
-    assert told.endswith(f"{run}, round 2")
+    assert view.manifest is not None
+    assert told.endswith(f"{run}, round {view.manifest.round}")
 
 
 def test_a_lane_that_lies(run: str, tmp_path: Path) -> None:

@@ -116,7 +116,8 @@ def test_the_card_is_that_of_the_newest_round(lane: Lane) -> None:
     facts = recalled(page, 99)
 
     assert (0, 4, 128) == (facts.since, facts.steps, facts.tokens)
-    assert [1, 2] == [point.round for point in facts.curve] and 2 == manifest.round
+    rounds = list(range(1, manifest.round + 1))
+    assert rounds == [point.round for point in facts.curve] != []
     assert facts.curve[-1].validation_loss is not None
     assert "transformers" == ModelCard(page.decode()).data.library_name
     assert b"license" not in page
