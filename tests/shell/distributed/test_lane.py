@@ -1,0 +1,89 @@
+"""The lane that a config names."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from speedtronic.errors import ConfigError, Unavailable
+from speedtronic.pure.config import Config, Distributed
+from speedtronic.shell.distributed.lane import hub_options, open_lane, patiently
+
+
+def of(**section: object) -> Config:
+    """A config with this distributed section."""
+    return Config(distributed=Distributed(enabled=True, **section))  # type: ignore[arg-type]
+
+
+def test_only_a_master_makes_a_folder(tmp_path: Path) -> None:
+    """A disk that is not mounted must not look like a new run."""
+    text, stop = f"dir:{tmp_path / 'lane'}", threading.Event()
+    with pytest.raises(Unavailable):
+        open_lane(of(lane=text, role="auto"), stop)
+    assert None is open_lane(of(lane=text, role="master"), stop).head()
+    assert None is open_lane(of(lane=text, role="auto"), stop).head()
+
+
+def test_a_lane_that_is_none_is_told() -> None:
+    """With the forms that there are."""
+    with pytest.raises(ConfigError, match="dir:PATH, hub:OWNER/NAME"):
+        open_lane(of(lane="s3:x"), threading.Event())
+
+
+def test_nodes_share_the_hub_s_commits() -> None:
+    """One who may lead has two parts."""
+    stop = threading.Event()
+    worker = of(lane="hub:a/b", role="worker", collaborators=("x", "y"))
+    leader = of(lane="hub:a/b", role="auto", collaborators=("x", "y"))
+    told = [hub_options(c, stop).limiter for c in (worker, leader)]
+    bursts = []
+    for limiter in told:
+        assert limiter is not None
+        burst = 0
+        while not limiter.take():
+            burst += 1
+        bursts.append(burst)
+    assert [4, 8] == bursts  # an eighth of 128 / 4, and of twice that
+
+
+class Sleepless(threading.Event):
+    """Remembers how long it was waited for."""
+
+    waited = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited += timeout or 0.0
+        return False
+
+
+def test_a_hub_that_does_not_answer_is_asked_for_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With one line, and then its error; once it answers, all is well."""
+    stop, left = Sleepless(), [3]
+
+    def call() -> str:
+        if left[0]:
+            left[0] -= 1
+            raise Unavailable("no route")
+        return "answered"
+
+    assert "answered" == patiently(call, of(lane="hub:a/b"), stop)
+    assert 1 == caplog.text.count("no route; trying again for 60 s")
+    left[0] = 10**9
+    with pytest.raises(Unavailable):
+        patiently(call, of(lane="hub:a/b"), stop)
+    assert 60 <= stop.waited < 200
+
+
+def test_a_folder_that_is_not_there_is_asked_for_once() -> None:
+    """It will not come by itself."""
+    calls = []
+
+    def call() -> None:
+        calls.append(1)
+        raise Unavailable("no such folder")
+
+    with pytest.raises(Unavailable):
+        patiently(call, of(lane="dir:x"), Sleepless())
+    assert [1] == calls
