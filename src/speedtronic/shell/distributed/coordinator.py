@@ -22,7 +22,6 @@ from torch import Tensor
 
 from speedtronic.errors import Denied, LaneError, SpeedtronicError, TrainingError
 from speedtronic.pure.delta import Weights
-from speedtronic.pure.pace import steps_by_progress
 from speedtronic.pure.progress import Progress, cut, install
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round import record as records
@@ -34,11 +33,11 @@ from speedtronic.shell.distributed.files import payload_of
 from speedtronic.shell.distributed.follower import Follower
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker
+from speedtronic.shell.distributed.pacing import Pace
 from speedtronic.shell.distributed.saved import KEY, to_tensors
 
 logger = logging.getLogger(__name__)
 TICK_S = 0.1  # how exactly the machines keep their times
-PACE_ROUNDS = 2  # between two looks at who is how fast
 MOST_EVENTS = 1000  # kept until the training thread asks for them
 LAST_LOOK_S = 1.0  # left to a leader when its worker has used up the time to stop
 
@@ -109,9 +108,7 @@ class Coordinator:
         dynamic_steps: bool = False,
     ) -> None:
         self.worker, self.master = follows, leader
-        self._pace = follows.settings.inner_steps if dynamic_steps else None
-        self._paced: dict[str, int] | None = None  # data cursors at an earlier round
-        self._paced_round = -PACE_ROUNDS
+        self._pace = Pace(follows.settings.inner_steps if dynamic_steps else None)
         self.progress = progress
         self.halted = ""  # why a person has to look
         self._parts = parts
@@ -231,14 +228,8 @@ class Coordinator:
 
     def _keep_pace(self, manifest: Manifest) -> None:
         """Adapt the number of inner steps to how far the others came meanwhile."""
-        ahead = manifest.round - self._paced_round
-        if self._pace is None or ahead < PACE_ROUNDS:
-            return
-        cursors = {r.stream: r.cursor for r in manifest.ledger}
-        before, self._paced = self._paced, cursors
-        self._paced_round = manifest.round
-        stream, settings = self.worker.record.stream, self.worker.settings
-        steps = steps_by_progress(before or {}, cursors, stream, self._pace)
+        settings = self.worker.settings
+        steps = self._pace.steps(manifest, self.worker.record.stream)
         if steps is not None and steps != settings.inner_steps:
             logger.info("deltas of %d steps from now on", steps)
             settings = attrs.evolve(settings, inner_steps=steps)
