@@ -18,6 +18,7 @@ from speedtronic.pure.config import Model
 from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round import names, run_file
 from speedtronic.pure.transformer import Transformer
+from speedtronic.pure.tree import evolve
 from speedtronic.shell.config import config_from_dict
 from speedtronic.shell.distributed.leader import Made
 from speedtronic.shell.distributed.published import (
@@ -159,6 +160,10 @@ def test_what_a_card_says_of_the_model(small: Session, tmp_path: Path) -> None:
     own = about_model(attrs.evolve(small.config, model=other), small)
     assert (None, None) == (own.library, own.license)
     assert "`model.init_from: hub:me/run`" in own.loading
+    initial = evolve(small.initial, frozen={"w": torch.ones(1)})
+    part = about_model(small.config, attrs.evolve(small, initial=initial))
+    assert part.library is None
+    assert part.loading.endswith("the model cannot be loaded from it\nalone.")
 
 
 def test_a_lane_without_a_run_file() -> None:

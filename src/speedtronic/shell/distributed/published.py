@@ -64,6 +64,10 @@ _OWN = """\
 The weights have the names of their own model, which is not part of this repository.
 Where it can be imported, a config of Speedtronic begins with them by
 `model.init_from: {0}`."""
+_FROZEN = """\
+The file holds the parameters that are trained. The frozen ones are those that the run
+began with, and are not part of this repository, so the model cannot be loaded from it
+alone."""
 
 
 def published_names(config: Config, likes: Weights) -> dict[str, str]:
@@ -127,16 +131,20 @@ def newest_point(config: Config, round: int) -> Point:
 
 def about_model(config: Config, session: Session) -> About:
     """What the card says of the model, which does not change."""
-    reference = config.model.name in REFERENCE_MODELS
     place = lane_name(config.distributed) or ""
     kind, _, repository = place.partition(":")
-    where = repository if kind == "hub" else "FOLDER"
+    library = "transformers" if config.model.name in REFERENCE_MODELS else None
+    loading = _OWN.format(place)
+    if library is not None:
+        loading = _LOADING.format(repository if kind == "hub" else "FOLDER")
+    if session.initial.frozen:  # what is missing would be made up without a word
+        library, loading = None, _FROZEN
     return About(
         title=config.run.name,
         version=speedtronic.__version__,
         parameters=sum(x.numel() for x in session.initial.params.values()),
-        loading=_LOADING.format(where) if reference else _OWN.format(place),
-        library="transformers" if reference else None,
+        loading=loading,
+        library=library,
         license=config.model.license,
     )
 
