@@ -139,7 +139,7 @@ def test_a_named_checkpoint_is_where_it_goes_on(
         ("run.device=cuda:99", "run.device: 'cuda:99' is not on this machine"),
         ("run.max_steps=0", "run.max_steps: expected a number above 0, found 0"),
         ("data.text_path=none.txt", "none.txt does not exist"),
-        ("distributed.enabled=true", "distributed.lane: expected dir:PATH"),
+        ("optimizer.lr=-1", "optimizer.lr: expected a number above 0"),
         ("model={name: nobody}", "model.name: "),
         ("model={name: nobody:here}", "model.name: "),
         ("run.output_dir=/dev/null", "/dev/null"),
