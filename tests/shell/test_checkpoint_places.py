@@ -157,8 +157,19 @@ def test_a_lane_that_does_not_answer_at_the_start_is_one_line(
 
     assert STEPS == train(asked(lane=None), resume="dir:nowhere").steps
     warned = [r.message for r in caplog.records if "checkpoint.lane: " in r.message]
-    assert 1 == len(set(warned))
+    assert 1 == len(warned)
     assert "goes on from runs/run/checkpoints/step-00000002" in warned[0]
+
+
+def test_a_finished_run_still_delivers() -> None:
+    """What an outage at its end kept from the lane, or a lane that is named now."""
+    train(asked(lane=None))
+    expected = last()
+    train(asked(), resume="auto")
+    shutil.rmtree("runs")
+    train(asked(), resume="dir:lane")
+
+    assert expected == last()
 
 
 def test_a_lane_needs_checkpoints() -> None:

@@ -18,11 +18,12 @@ from speedtronic.shell.checkpoint_delivery import Delivery
 from speedtronic.shell.checkpoint_folder import find
 from speedtronic.shell.checkpoint_lane import LaneCheckpoints
 from speedtronic.shell.distributed.identity import node_name
-from speedtronic.shell.distributed.lane import open_checkpoint_lane
+from speedtronic.shell.distributed.lane import open_checkpoint_lane, patiently
 from speedtronic.shell.paths import run_folder
 from speedtronic.shell.rundir import Mode
 
 logger = logging.getLogger(__name__)
+_RESUMING: tuple[Mode, ...] = ("auto", "resume")
 
 
 class Places:
@@ -39,7 +40,8 @@ class Places:
 
     def __init__(self, config: Config, resume: str | None, mode: Mode) -> None:
         self._stop = threading.Event()
-        self._mode = mode
+        self._config, self._mode = config, mode
+        self._warned = False
         self._folder = run_folder(config)
         self._checkpoints = self._folder / config.checkpoint.directory
         named = config.checkpoint.lane
@@ -59,9 +61,14 @@ class Places:
             ConfigError, RunError: one will not do, or does not answer and is needed.
         """
         for place in dict.fromkeys((self._source, self._target)):
-            if place is not None:
-                with self._told(place):
-                    place.lane.head()
+            if place is None:
+                continue
+            with self._told():
+                if self._here is None:
+                    head = partial(_head, place)
+                    patiently(head, self._config, self._stop, place.where)
+                else:
+                    _head(place)
 
     def prepare(self) -> None:
         """Make the run's folder and the lanes fit; call it with the folder's lock.
@@ -71,13 +78,13 @@ class Places:
         """
         source, target = self._source, self._target
         if self._mode == "auto" and source is not None:
-            with self._told(source):
+            with self._told():
                 source.restore(self._folder, self._checkpoints, required=self._required)
         elif self._mode == "new" and target is not None:
-            with self._told(target):
+            with self._told():
                 target.refuse_another()
         elif self._mode == "overwrite" and target is not None:
-            with self._told(target):
+            with self._told():
                 target.clear()
 
     def deliver(self, stack: ExitStack, resumed: Path | None) -> Callable[[Path], None]:
@@ -98,6 +105,10 @@ class Places:
             delivery.offer(resumed)
         return delivery.offer
 
+    def deliver_again(self, stack: ExitStack) -> None:
+        """Bring the newest checkpoint of a finished run, if it was not delivered."""
+        self.deliver(stack, self._here)
+
     def _of(self, config: Config, text: str, creates: bool) -> LaneCheckpoints:
         name = config.run.name
         if config.distributed.enabled:
@@ -105,19 +116,26 @@ class Places:
         opens = partial(open_checkpoint_lane, config, text, self._stop, create=creates)
         return LaneCheckpoints(text, name, opens)
 
+    @property
+    def _here(self) -> Path | None:
+        """A checkpoint that the run may go on from without any lane."""
+        return find(self._checkpoints).path if self._mode in _RESUMING else None
+
     @contextmanager
-    def _told(self, place: LaneCheckpoints) -> Iterator[None]:
+    def _told(self) -> Iterator[None]:
         try:
             yield
         except LaneError as error:
-            here = find(self._checkpoints).path
-            if (
-                not isinstance(error, Unavailable)
-                or self._mode in ("new", "overwrite")
-                or here is None
-            ):
+            here = self._here if isinstance(error, Unavailable) else None
+            if here is None:
                 raise RunError(f"checkpoint.lane: {error}") from error
-            logger.warning("checkpoint.lane: goes on from %s: %s", here, error)
+            if not self._warned:
+                logger.warning("checkpoint.lane: goes on from %s: %s", here, error)
+            self._warned = True
+
+
+def _head(place: LaneCheckpoints) -> None:
+    place.lane.head()
 
 
 def lane_of(resume: bool | str) -> str | None:

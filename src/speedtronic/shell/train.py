@@ -142,6 +142,7 @@ def _train(
         for note in (*run.notes, *data.notes, *session.notes):
             logger.info("%s", note)
         if run.finished_step is not None:
+            places.deliver_again(stack)
             return _already_done(run, run.finished_step)
         return _run(
             stack,

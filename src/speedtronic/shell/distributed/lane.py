@@ -136,16 +136,27 @@ def _commits(config: Config, checkpoints: bool) -> float:
     return max(1.0, part * (_CHECKPOINTS if checkpoints else 1 - _CHECKPOINTS))
 
 
-def patiently(call: Callable[[], T], config: Config, stop: threading.Event) -> T:
+def patiently(
+    call: Callable[[], T],
+    config: Config,
+    stop: threading.Event,
+    lane: str | None = None,
+) -> T:
     """Call until the lane answers; a node may start while the Hub is away.
 
     A folder that is not there will not come by itself, so it is asked for once.
+
+    Args:
+        call: to be answered.
+        config: of the node.
+        stop: ends the waiting when it is set.
+        lane: the one that is called, if it is not that of the rounds.
 
     Raises:
         LaneError: what the last call raised, after a minute.
     """
     section = config.distributed
-    hub = (lane_name(section) or "").startswith("hub:")
+    hub = (lane or lane_name(section) or "").startswith("hub:")
     waited_s = 0.0 if hub else START_S
     for attempt in itertools.count():
         try:
