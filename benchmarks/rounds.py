@@ -11,8 +11,8 @@ one node alone, and one with the batches of all nodes together, for as many step
 """
 
 import argparse
-import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def train_alone(config: Config, node: int = 0, nodes: int = 1) -> float:
     """One node, no rounds."""
     data = open_data(config, directory=TOKENS, node=node, nodes=nodes)
     session = build_session(config, data.train_batch(0).micro_batches[0])
-    runner, state = session.runner(sys.stderr.write), fresh(session)
+    runner, state = session.runner(warnings.warn), fresh(session)
     for step in range(config.run.max_steps):
         state, _ = runner(state, data.train_batch(step).micro_batches)
     found = evaluate_held_out(session, data, state)
@@ -98,7 +98,7 @@ class Nodes:
         ]
         example = self.data[0].train_batch(0).micro_batches[0]
         self.session = build_session(config, example)
-        self.runner = self.session.runner(sys.stderr.write)
+        self.runner = self.session.runner(warnings.warn)
 
     def train(self, inner_steps: int, rule: OuterRule) -> float:
         """Rounds of ``inner_steps``; the loss of the last global model."""
