@@ -89,6 +89,21 @@ def test_the_last_save_waits_for_the_disk(tmp_path: Path) -> None:
         assert steps(1, 2) == names(tmp_path)
 
 
+def test_each_checkpoint_is_told_before_others_are_deleted(tmp_path: Path) -> None:
+    """So that whoever is told can keep what retention does not."""
+    told = []
+
+    def saved(path: Path) -> None:
+        told.append((path.name, names(tmp_path)))
+
+    with CheckpointWriter(tmp_path, keep_last=1, saved=saved) as writer:
+        writer.save(snapshot(step=1))
+        writer.save_now(snapshot(step=2))
+        writer.save_now(snapshot(step=2))
+
+    assert [("step-00000001", steps(1)), ("step-00000002", steps(1, 2))] == told
+
+
 def test_a_step_may_be_saved_anew(tmp_path: Path) -> None:
     """A newer round was taken in between two steps; nothing else is left."""
     newer = snapshot(step=1, seed=2)

@@ -3,10 +3,12 @@
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 
 from speedtronic.errors import ConfigError, Unavailable
 from speedtronic.pure.config import Config, Distributed
+from speedtronic.pure.config.run import Checkpoint
 from speedtronic.shell.distributed.lane import hub_options, open_lane, patiently
 
 
@@ -30,20 +32,35 @@ def test_a_lane_that_is_none_is_told() -> None:
         open_lane(of(lane="s3:x"), threading.Event())
 
 
+def burst(config: Config, *, checkpoints: bool = False) -> int:
+    """Commits that may come at once: an eighth of those in an hour."""
+    stop = threading.Event()
+    limiter = hub_options(config, stop, checkpoints=checkpoints).limiter
+    assert limiter is not None
+    count = 0
+    while not limiter.take():
+        count += 1
+    return count
+
+
+def test_checkpoints_on_the_hub_take_a_quarter_of_a_node_s_commits() -> None:
+    """Alone, a run has them all."""
+    both = attrs.evolve(
+        of(lane="hub:a/b", role="worker", collaborators=("x", "y")),
+        checkpoint=Checkpoint(lane="hub:a/c"),
+    )
+    alone = Config(checkpoint=Checkpoint(lane="hub:a/c"))
+
+    assert (3, 1) == (burst(both), burst(both, checkpoints=True))
+    assert 16 == burst(alone, checkpoints=True)
+
+
 def test_nodes_share_the_hub_s_commits() -> None:
     """One who may lead has two parts."""
-    stop = threading.Event()
     worker = of(lane="hub:a/b", role="worker", collaborators=("x", "y"))
     leader = of(lane="hub:a/b", role="auto", collaborators=("x", "y"))
-    told = [hub_options(c, stop).limiter for c in (worker, leader)]
-    bursts = []
-    for limiter in told:
-        assert limiter is not None
-        burst = 0
-        while not limiter.take():
-            burst += 1
-        bursts.append(burst)
-    assert [4, 8] == bursts  # an eighth of 128 / 4, and of twice that
+
+    assert (4, 8) == (burst(worker), burst(leader))  # of 128 / 4, and twice that
 
 
 class Sleepless(threading.Event):
