@@ -40,9 +40,13 @@ def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
     state = attrs.evolve(state, looking=False, failures=0, look_at_s=again)
     record, manifest = state.record, view.manifest
     if manifest is None or view.revision is None:
-        if record.run is None or state.emptied:
+        # Right after the start this very node may be about to begin the run.
+        early = record.run is None and now_s - state.since_s < state.settings.poll_s
+        if state.emptied or early:
             return state, effects
         text = f"the lane holds no run, this node belongs to {record.run}; it waits"
+        if record.run is None:
+            text = "the lane holds no run yet; this node waits for a master to begin it"
         return attrs.evolve(state, emptied=True), (*effects, Tell("warning", text))
     if told := fork(record, manifest):
         return attrs.evolve(state, ended="halted"), (*effects, Halt(told))
