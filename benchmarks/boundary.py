@@ -98,7 +98,7 @@ def main() -> None:
         steps = [r for r in records(Path(name)) if r["event"] == "train_step"][2:]
         step_s = sum(r["compute_seconds"] for r in steps) / len(steps)
     inner_steps = round(CALLS * options.latency / step_s) + 1
-    setattr(node, "open_lane", lambda config, stop: slow_lane(options.latency))  # noqa: B010
+    setattr(node, "open_lane", lambda config, stop, member: slow_lane(options.latency))  # noqa: B010
     with tempfile.TemporaryDirectory() as name:
         total = options.boundaries * inner_steps
         train(config_of(Path(name), options.millions, inner_steps, total))

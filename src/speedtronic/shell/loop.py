@@ -122,7 +122,7 @@ class Loop:
                 self._advance(first)
                 first = False
             if self._meeting is not None:
-                self._meeting.leave()
+                self._leave(self._meeting)
         if self._meeting is not None or self._saved_at != self.counters.position:
             self._save(wait=True)
         elif self.tools.writer is not None:
@@ -139,6 +139,17 @@ class Loop:
             if self._meeting.may_save:
                 self._save(wait=True)  # what was learned must not be lost
             raise
+
+    def _leave(self, meeting: Meeting) -> None:
+        """Deliver what was trained; it is safe on the disk before anything waits."""
+        position = self.counters.position
+        if meeting.may_save and self._saved_at != position:
+            self._save(wait=True)
+        within_s = self.config.distributed.delta_upload_shutdown_timeout
+        logger.info(
+            "step %d is done; delivering it takes %.0f s at most", position, within_s
+        )
+        meeting.leave()
 
     def _check_end(self) -> None:
         """Do not call a run completed whose weights are of no use."""

@@ -192,3 +192,30 @@ def test_only_a_few_headers_are_read() -> None:
     assert isinstance(fetch, e.Fetch)
     assert 16 == len(fetch.headers)
     assert attrs.evolve(names[-1]) in fetch.headers
+
+
+def test_a_global_model_that_cannot_be_fetched_is_told_once() -> None:
+    """A node that waits for it would otherwise hang without a word."""
+    session = working()
+    lines = []
+    for _ in range(3):
+        effects = session.look(START)
+        [fetch] = [x for x in effects if isinstance(x, e.Fetch)]
+        lines.append(told(session.tell(e.Failed, fetch, "model: other bytes")))
+        session.wait(90.0)
+    text = "the global model cannot be fetched (model: other bytes); trying again"
+    assert [text, "", ""] == lines
+
+
+def test_a_delta_that_cannot_be_sent_is_told_once() -> None:
+    """The lane answers, but does not take it."""
+    session = joined(START, inner_steps=2)
+    trained(session, 2)
+    session.tell(e.CutDone, "0" * 64, 8)
+    effects = session.tell(e.Persisted)
+    lines = []
+    for _ in range(2):
+        [upload] = [x for x in effects if isinstance(x, e.Upload)]
+        lines.append(told(session.tell(e.Failed, upload, "next in 40 s")))
+        effects = session.wait(90.0)
+    assert ["a delta is not sent yet (next in 40 s); it is tried again", ""] == lines

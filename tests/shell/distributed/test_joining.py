@@ -21,6 +21,7 @@ from speedtronic.errors import (
 from speedtronic.pure.round import names, run_file
 from speedtronic.pure.round.run_file import RunFile
 from speedtronic.shell.distributed import joining
+from speedtronic.shell.distributed.identity import node_name
 from speedtronic.shell.distributed.joining import Found, Joining, find_run, join_run
 from speedtronic.shell.distributed.published import read_run_file
 from speedtronic.shell.lanes import parse_lane
@@ -90,7 +91,7 @@ def test_the_config_is_that_of_the_run(lane: str) -> None:
 
     assert 0.01 == config.optimizer.lr
     assert (2, 4) == (config.data.micro_batch_size, config.data.target_batch_size)
-    assert (4, "small") == (config.run.max_steps, config.run.name)
+    assert (4, node_name(config)) == (config.run.max_steps, config.run.name)
     section = config.distributed
     assert (True, "auto", lane) == (section.enabled, section.role, section.lane)
     assert (None, (), "runs") == (
@@ -133,7 +134,7 @@ def test_a_person_is_told_what_happens(lane: str) -> None:
     assert lines[2].startswith("data: 387 tokens from the lane, ")
     assert "node me, auto, on cpu, fp32: 2 rows at once, 4 a step" in lines[3]
     assert "its learning rate falls over these steps, not over the run's 4" == lines[4]
-    assert lines[-1].startswith("in runs/small; ")
+    assert lines[-1].startswith("in runs/me; ")
 
 
 def test_only_some_settings_are_taken(lane: str) -> None:

@@ -21,15 +21,25 @@ def test_only_a_master_makes_a_folder(tmp_path: Path) -> None:
     """A disk that is not mounted must not look like a new run."""
     text, stop = f"dir:{tmp_path / 'lane'}", threading.Event()
     with pytest.raises(Unavailable):
-        open_lane(of(lane=text, role="auto"), stop)
-    assert None is open_lane(of(lane=text, role="master"), stop).head()
-    assert None is open_lane(of(lane=text, role="auto"), stop).head()
+        open_lane(of(lane=text, role="auto"), stop, member=False)
+    assert None is open_lane(of(lane=text, role="master"), stop, member=False).head()
+    assert None is open_lane(of(lane=text, role="auto"), stop, member=False).head()
+
+
+def test_a_folder_whose_disk_is_not_there_is_not_made(tmp_path: Path) -> None:
+    """Nor one that a member of a run had before."""
+    stop = threading.Event()
+    with pytest.raises(Unavailable, match="is not there; mount its disk or make it"):
+        open_lane(of(lane=f"dir:{tmp_path}/a/b", role="master"), stop, member=False)
+    with pytest.raises(Unavailable):
+        open_lane(of(lane=f"dir:{tmp_path}/lane", role="master"), stop, member=True)
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_a_lane_that_is_none_is_told() -> None:
     """With the forms that there are."""
     with pytest.raises(ConfigError, match="dir:PATH, hub:OWNER/NAME"):
-        open_lane(of(lane="s3:x"), threading.Event())
+        open_lane(of(lane="s3:x"), threading.Event(), member=False)
 
 
 def burst(config: Config, *, checkpoints: bool = False) -> int:

@@ -7,13 +7,22 @@ from speedtronic.pure.config.base import (
     below_one,
     each,
     field,
-    file_name,
     not_negative,
     one_of,
     positive,
 )
+from speedtronic.pure.round.names import NODE_MEANING, check_node
 
 ROLES = ("single", "master", "worker", "auto")
+
+
+def node_name(value: str) -> str | None:
+    """A name that can be part of one on a lane."""
+    try:
+        check_node(value)
+    except ValueError:
+        return NODE_MEANING
+    return None
 
 
 @attrs.frozen(kw_only=True)
@@ -36,10 +45,10 @@ class Distributed:
         None, "where nodes meet: dir:PATH or hub:OWNER/NAME", scope="node"
     )
     node_id: str | None = field(
-        None, "name of this node", scope="node", check=file_name
+        None, "name of this node", scope="node", check=node_name
     )
     collaborators: tuple[str, ...] = field(
-        (), "names of the other nodes", scope="node", check=each(file_name)
+        (), "names of the other nodes", scope="node", check=each(node_name)
     )
     inner_steps: int = field(
         500, "steps between two deltas of this node", scope="node", check=positive

@@ -118,9 +118,6 @@ def _absorbed(state: Master, event: Event) -> MasterStep:
 
 def _looked(state: Master, now_s: float, view: View) -> MasterStep:
     effects: tuple[Effect, ...] = ()
-    if state.failures:
-        text = f"the lane answers again after {state.failures} failed looks"
-        effects = (Tell("info", text),)
     settings, seen, manifest = state.settings, state.manifest, view.manifest
     again_s = now_s + settings.poll_s
     state = attrs.evolve(state, looking=False, failures=0, look_at_s=again_s)
@@ -260,7 +257,7 @@ def _closes(
 def _failed(state: Master, event: Failed) -> MasterStep:
     if event.permanent:
         return attrs.evolve(state, ended="halted"), (Halt(event.reason),)
-    now_s, told = event.now_s, f"the lane does not answer ({event.reason})"
+    now_s = event.now_s
     match event.effect:
         case Look():
             at_s = now_s + pause_s(state, state.failures)
@@ -268,7 +265,7 @@ def _failed(state: Master, event: Failed) -> MasterStep:
             state = attrs.evolve(
                 state, looking=False, failures=failures, look_at_s=at_s
             )
-            return state, (Tell("warning", told),) if failures == 1 else ()
+            return state, ()  # the worker of this node tells of an outage
         case Publish():
             # Perhaps it was applied, perhaps another commit came first. Look at once:
             # races are lost in the time between a look and its commit.
@@ -311,7 +308,9 @@ def _news(
     if manifest.lease.released and not (seen and seen.lease.released):
         told.append(Tell("info", f"{manifest.lease.node} has given the lead up"))
     if seen and manifest.round != seen.round:
-        text = f"round {manifest.round}: {len(manifest.accepted)} deltas count"
+        count = len(manifest.accepted)
+        what = "1 delta counts" if count == 1 else f"{count} deltas count"
+        text = f"round {manifest.round}: {what}"
         told.append(Tell("info", text))
     told += [
         Tell("warning", f"{r.name.node}, delta {r.name.seq}: {r.verdict}, {r.reason}")

@@ -234,7 +234,8 @@ def _stopped(state: Worker, now_s: float) -> WorkerStep:
     held = record.joined and record.unsent.steps > 0
     through = may_save(state) and (record.pending is None or state.sent)
     if through and not held:
-        done = Stopped(delivered=True, text="everything was delivered")
+        text = "everything was delivered" if record.joined else "it joined no run"
+        done = Stopped(delivered=True, text=text)
         return attrs.evolve(state, ended="stopped"), (done,)
     if state.stop_s is None or now_s < state.stop_s:
         return state, ()

@@ -63,7 +63,7 @@ def fetched(state: Worker, event: Fetched) -> Worker:
     staged = state.staged and attrs.evolve(
         state.staged, ready=True, cursors=event.cursors
     )
-    return attrs.evolve(state, fetching=False, staged=staged)
+    return attrs.evolve(state, fetching=False, fetch_failures=0, staged=staged)
 
 
 def uploaded(state: Worker) -> Worker:
@@ -91,22 +91,25 @@ def unanswered(state: Worker, event: Failed) -> WorkerStep:
     if isinstance(event.effect, Fetch):
         # The revision may be gone for good, so look again rather than insist.
         at_s = now_s + retry_s(state, 0)
-        return (
-            attrs.evolve(
-                state,
-                fetching=False,
-                staged=None,
-                fetch_at_s=at_s,
-                look_at_s=min(state.look_at_s, at_s),
-            ),
-            (),
+        state = attrs.evolve(
+            state,
+            fetching=False,
+            fetch_failures=state.fetch_failures + 1,
+            staged=None,
+            fetch_at_s=at_s,
+            look_at_s=min(state.look_at_s, at_s),
         )
+        text = f"the global model cannot be fetched ({event.reason}); trying again"
+        news = state.fetch_failures == 1 and not state.failures
+        return state, (Tell("warning", text),) if news else ()
     at_s = now_s + retry_s(state, state.upload_failures)
     failures = state.upload_failures + 1
     state = attrs.evolve(
         state, uploading=None, upload_failures=failures, upload_at_s=at_s
     )
-    return state, ()
+    text = f"a delta is not sent yet ({event.reason}); it is tried again"
+    news = failures == 1 and not state.failures  # an outage is told by the look
+    return state, (Tell("info", text),) if news else ()
 
 
 def requests(state: Worker, now_s: float) -> WorkerStep:

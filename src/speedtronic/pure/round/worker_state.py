@@ -74,6 +74,7 @@ class Worker:
     upload_at_s: float
     failures: int = 0  # looks in a row that failed
     upload_failures: int = 0
+    fetch_failures: int = 0  # in a row
     emptied: bool = False  # it was told that the lane is empty
     stop_s: float | None = None
     ended: Literal["", "stopped", "halted"] = ""

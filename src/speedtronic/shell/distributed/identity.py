@@ -28,7 +28,7 @@ def node_name(config: Config) -> str:
         ConfigError: it cannot be a node's name; with where it came from.
     """
     given = config.distributed.node_id or os.environ.get(NODE_VARIABLE)
-    if given is None:
+    if not given:  # launchers export empty variables
         host = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node())[:60].strip("._-")
         return host or "node-0"
     where = "distributed.node_id" if config.distributed.node_id else NODE_VARIABLE

@@ -120,6 +120,9 @@ def join_run(
     if told:
         raise ConfigError(told)
     config = config_from_dict(raw)
+    if not any(a.startswith(("run.name=", "name=")) for a in overrides):
+        own = attrs.evolve(config.run, name=node_name(config))  # not that of another
+        config = attrs.evolve(config, run=own)
     told = [*_foreign(config, trust), *_absent(found, stores)]
     if told:
         raise ConfigError(told)

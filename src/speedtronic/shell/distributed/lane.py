@@ -34,12 +34,16 @@ def lane_name(section: Distributed) -> str | None:
     return section.lane or short
 
 
-def open_lane(config: Config, stop: threading.Event) -> Lane:
-    """Open a node's lane; only a master makes a folder. Nothing is asked of the Hub.
+def open_lane(config: Config, stop: threading.Event, *, member: bool) -> Lane:
+    """Open a node's lane. Nothing is asked of the Hub.
+
+    Only a master makes a folder, and only in one that is there: a disk that is not
+    mounted must not look like a new run.
 
     Args:
         config: of the node.
         stop: ends every wait of the lane when it is set.
+        member: the node belongs to a run already, so the lane is there or away.
 
     Raises:
         ConfigError: no such lane.
@@ -47,9 +51,15 @@ def open_lane(config: Config, stop: threading.Event) -> Lane:
     """
     section = config.distributed
     text = lane_name(section) or ""
-    if not text.startswith("hub:"):
-        return parse_lane(text, create=section.role == "master")
-    return parse_lane(text, hub=hub_options(config, stop))
+    if text.startswith("hub:"):
+        return parse_lane(text, hub=hub_options(config, stop))
+    begins = section.role == "master" and not member
+    parent = Path(text.removeprefix("dir:")).expanduser().absolute().parent
+    if begins and text.startswith("dir:") and not parent.is_dir():
+        raise Unavailable(
+            f"lane {text}: {parent} is not there; mount its disk or make it"
+        )
+    return parse_lane(text, create=begins)
 
 
 def look_over(config: Config, stop: threading.Event) -> None:

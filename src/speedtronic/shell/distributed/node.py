@@ -99,7 +99,7 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
     stop = threading.Event()
     stores: tuple[StoreAt, ...] = ()
     try:
-        lane = CountedLane(open_lane(config, stop))
+        lane = CountedLane(open_lane(config, stop, member=member))
         stores = patiently(
             lambda: _compared(config, lane, own, node, stop), config, stop
         )
