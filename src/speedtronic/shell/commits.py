@@ -15,7 +15,8 @@ from speedtronic.pure.budget import (
     problems,
 )
 from speedtronic.pure.config import Config
-from speedtronic.shell.distributed.node import lease_s, on_hub, poll_s
+from speedtronic.shell.distributed.lane import lane_name, on_hub
+from speedtronic.shell.distributed.node import lease_s, poll_s
 from speedtronic.shell.measure import known_step_s
 
 
@@ -41,7 +42,7 @@ def commit_advice(config: Config, step_s: float | None = None) -> CommitAdvice |
             metrics of the run.
     """
     section = config.distributed
-    if not section.enabled or not on_hub(section):
+    if not section.enabled or not on_hub(lane_name(section)):
         return None
     source = "given"
     if step_s is None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from speedtronic.pure.config import Config
 
+METRICS = "metrics.jsonl"  # in the run folder
+
 
 def run_folder(config: Config) -> Path:
     """The folder of a run.
@@ -21,7 +23,7 @@ def metrics_file(config: Config) -> Path:
     >>> metrics_file(Config()).as_posix()
     'runs/speedtronic-run/metrics.jsonl'
     """
-    return Path(config.logging.json_file or run_folder(config) / "metrics.jsonl")
+    return Path(config.logging.json_file or run_folder(config) / METRICS)
 
 
 def token_folder(config: Config) -> Path:

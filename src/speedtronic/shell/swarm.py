@@ -21,7 +21,8 @@ from speedtronic.pure.config import Config
 from speedtronic.shell.distributed.report import FILE as REPORT
 from speedtronic.shell.distributed.report import NodeReport, read_report
 from speedtronic.shell.interrupt import Interrupt
-from speedtronic.shell.paths import run_folder, token_folder
+from speedtronic.shell.metrics import recent_records
+from speedtronic.shell.paths import METRICS, run_folder, token_folder
 
 POLL_S = 0.25
 LAST_BYTES = 1 << 14  # of a metrics file or a log, enough for its last lines
@@ -127,6 +128,8 @@ class Swarm:
             "distributed.collaborators": json.dumps(others),
             "distributed.lane": self.lane,
             "distributed.repo_id": "null",
+            "logging.file": "null",  # each writes into its own folder
+            "logging.json_file": "null",
         }
         if section.lane is None:
             own["data.share"] = "false"  # all have the same folder of token stores
@@ -160,12 +163,12 @@ class Swarm:
     def _status(self, name: str) -> NodeStatus:
         process = self._processes.get(name)
         told = read_report(self.folder / name)
-        record = _last_step(self.folder / name / "metrics.jsonl") if told else {}
+        records = recent_records(self.folder / name / METRICS) if told else []
         return NodeStatus(
             node=name,
             exit_code=None if process is None else process.poll(),
-            step=record.get("step", 0),
-            loss=record.get("loss"),
+            step=records[-1].step if records else 0,
+            loss=records[-1].loss if records else None,
             report=told,
         )
 
@@ -180,18 +183,6 @@ class Swarm:
         lines = _tail(log).decode(errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
         return f"{status.node}: {how}, see {log}{last}"
-
-
-def _last_step(path: Path) -> dict[str, Any]:
-    """The newest record of a metrics file, empty if there is none yet."""
-    for line in reversed(_tail(path).splitlines()):
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue  # half a line
-        if isinstance(found, dict) and found.get("event") == "train_step":
-            return found
-    return {}
 
 
 def _tail(path: Path) -> bytes:

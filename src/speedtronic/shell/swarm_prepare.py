@@ -8,7 +8,7 @@ from speedtronic.shell.config import load_config
 from speedtronic.shell.data import open_data
 from speedtronic.shell.data.prepare import Progress
 from speedtronic.shell.distributed.identity import data_share
-from speedtronic.shell.lanes import parse_lane
+from speedtronic.shell.distributed.lane import make_lane
 from speedtronic.shell.paths import run_folder, token_folder
 from speedtronic.shell.rundir import Mode, RunDirectory
 from speedtronic.shell.swarm import Swarm
@@ -50,6 +50,8 @@ def _make_lane(swarm: Swarm, resume: bool, overwrite: bool) -> None:
             " it"
         )
     try:
-        parse_lane(swarm.lane, create=True)
+        if own:
+            swarm.folder.mkdir(parents=True, exist_ok=True)
+        make_lane(swarm.lane)
     except LaneError as error:
         raise RunError(f"{swarm.lane}: {error}") from error

@@ -19,13 +19,14 @@ from speedtronic.shell.data import Data
 from speedtronic.shell.data.prepare import Progress, silent
 from speedtronic.shell.device import choose_device
 from speedtronic.shell.distributed.coordinator import Coordinator
+from speedtronic.shell.distributed.identity import told_name
 from speedtronic.shell.distributed.node import Joined, join, start_node
 from speedtronic.shell.hooks import Hook, RunInfo, build_hooks
 from speedtronic.shell.interrupt import Interrupt
 from speedtronic.shell.loop import Loop, Tools
 from speedtronic.shell.metrics import MetricLog, resume_log, start_log
 from speedtronic.shell.opening import open_session
-from speedtronic.shell.paths import run_folder
+from speedtronic.shell.paths import metrics_file, run_folder
 from speedtronic.shell.progress import ProgressBar
 from speedtronic.shell.rank_follow import follow
 from speedtronic.shell.rank_orders import Beginning, Conductor, end
@@ -48,6 +49,21 @@ from speedtronic.shell.timebox import FILE as PROGRESS_FILE
 from speedtronic.shell.timebox import TimeBox
 
 logger = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Call:
+    """What `train` was asked for, in the process that decides."""
+
+    config: Config
+    device: torch.device
+    ranks: Ranks | None  # of the node, if it has several
+    places: Places
+    chosen: Path | None  # a checkpoint that was named
+    mode: Mode
+    progress: bool | None
+    hooks: Sequence[Callable[[], Hook]]
+    preparing: Progress
 
 
 @attrs.frozen(kw_only=True)
@@ -108,31 +124,33 @@ def train(
         if ranks is not None and place.rank:
             data, session = open_session(stack, config, device, ranks, silent)
             return _result_from(follow(ranks, session, data))
-        places = Places(config, source, mode)
         result = _train(
-            config, device, ranks, places, chosen, mode, progress, hooks, preparing
+            _Call(
+                config=config,
+                device=device,
+                ranks=ranks,
+                places=Places(config, source, mode),
+                chosen=chosen,
+                mode=mode,
+                progress=progress,
+                hooks=hooks,
+                preparing=preparing,
+            )
         )
         if ranks is not None:
             end(ranks, _plain(result))
         return result
 
 
-def _train(
-    config: Config,
-    device: torch.device,
-    ranks: Ranks | None,
-    places: Places,
-    chosen: Path | None,
-    mode: Mode,
-    progress: bool | None,
-    hooks: Sequence[Callable[[], Hook]],
-    preparing: Progress,
-) -> TrainResult:
+def _train(call: _Call) -> TrainResult:
+    config, mode, places = call.config, call.mode, call.places
     with ExitStack() as stack:
         # Nothing is begun or deleted before data and model are known to be usable.
         RunDirectory.check(run_folder(config), mode)
         places.reach()
-        data, session = open_session(stack, config, device, ranks, preparing)
+        data, session = open_session(
+            stack, config, call.device, call.ranks, call.preparing
+        )
         joined = None
         if config.distributed.enabled:
             joined = join(config, session, data.fingerprint)
@@ -144,19 +162,7 @@ def _train(
         if run.finished_step is not None:
             places.deliver_again(stack)
             return _already_done(run, run.finished_step)
-        return _run(
-            stack,
-            config,
-            run,
-            data,
-            session,
-            ranks,
-            joined,
-            places,
-            chosen,
-            progress,
-            hooks,
-        )
+        return _run(stack, call, run, data, session, joined)
 
 
 def _plain(result: TrainResult) -> dict[str, Any]:
@@ -219,18 +225,14 @@ def _last(numbers: Any) -> float | None:
 
 def _run(
     stack: ExitStack,
-    config: Config,
+    call: _Call,
     run: RunDirectory,
     data: Data,
     session: Session,
-    ranks: Ranks | None,
     joined: Joined | None,
-    places: Places,
-    chosen: Path | None,
-    progress: bool | None,
-    hooks: Sequence[Callable[[], Hook]],
 ) -> TrainResult:
-    resumed = find_resumed(run, data, session, chosen)
+    config, ranks = call.config, call.ranks
+    resumed = find_resumed(run, data, session, call.chosen)
     counters, state = Counters(), session.initial
     if resumed is not None:
         counters, state = resumed.counters, resumed.state
@@ -245,12 +247,12 @@ def _run(
         )
         stack.callback(timebox.close)
     last_step = None if timebox else config.run.max_steps
-    show = config.logging.progress if progress is None else progress
+    show = config.logging.progress if call.progress is None else call.progress
     bar = ProgressBar(last_step, counters.position, enabled=show)
     writer = None
     if config.checkpoint.enabled:
         keep = config.checkpoint
-        saved = places.deliver(stack, None if resumed is None else resumed.path)
+        saved = call.places.deliver(stack, None if resumed is None else resumed.path)
         writer = stack.enter_context(
             CheckpointWriter(
                 run.checkpoints,
@@ -262,7 +264,7 @@ def _run(
     plain = to_dict(config)
     info = RunInfo(
         run=config.run.name,
-        node=config.distributed.node_id or "node-0",
+        node=told_name(config),
         project=config.logging.project,
         folder=run.path,
         config=plain,
@@ -273,7 +275,7 @@ def _run(
     if joined is not None:
         coordinator = _start_node(config, session, joined, run, resumed)
         stack.enter_context(coordinator)
-    running = build_hooks([*config.logging.hooks, *hooks], info)
+    running = build_hooks([*config.logging.hooks, *call.hooks], info)
     # Last, because whatever is built before may draw from the global generators.
     reasons = () if resumed is None else restore_generators(resumed)
     if conductor is not None:
@@ -335,7 +337,7 @@ def _start_node(
 
 
 def _open_log(config: Config, run: RunDirectory, position: int) -> MetricLog:
-    path = Path(config.logging.json_file or run.path / "metrics.jsonl")
+    path = metrics_file(config)
     last_step = None if config.run.max_minutes is not None else config.run.max_steps
     every = config.logging.every_steps
     if run.resumed and path.exists():
@@ -364,7 +366,7 @@ def _tell(
         skipped_steps=reading.skipped if reading else 0,
         wall_seconds=counters.wall_seconds,
         run=loop.config.run.name,
-        node=loop.config.distributed.node_id or "node-0",
+        node=told_name(loop.config),
         device=str(loop.session.device),
         precision=loop.session.arithmetic.name,
         config=config,

@@ -60,12 +60,12 @@ def test_a_long_outage_is_asked_less_often() -> None:
 def test_an_empty_lane_is_not_joined_nor_begun() -> None:
     """A worker waits and says so, once, and what for."""
     session = working()
-    assert [] == session.look(None)
-    session.wait(5.0)
     assert "waits for a master to begin it" in told(session.look(None))
     session.wait(5.0)
     assert "" == told(session.look(None))
     assert not may_train(session.state)
+    session = working(begins=True)  # its own leader does
+    assert [] == session.look(None)
     session = joined(START)
     session.wait(5.0)
     effects = session.look(None)

@@ -9,9 +9,11 @@ import attrs
 from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round import names
 from speedtronic.pure.round.manifest import Manifest
+from speedtronic.shell.distributed.replay import Replayed, replay
 from speedtronic.shell.lanes.memory import MemoryLane
 from speedtronic.testing.runs import recorded_run
 
+Changes = dict[str, bytes | None]
 # Kept are rounds 4 to 9. Anchors are 4 and 8, and 9 is the head.
 FIRST, ANCHOR, HEAD = 4, 8, 9
 
@@ -91,3 +93,13 @@ def flip(data: bytes, byte: int, bit: int) -> bytes:
 def changed(name: str, how: Callable[[bytes], bytes]) -> dict[str, bytes | None]:
     """A file with other content."""
     return {name: how(content()[name])}
+
+
+def problems(found: Replayed) -> dict[int, str]:
+    """What was wrong, by round."""
+    return {r.round: r.problem for r in found.rounds if r.problem}
+
+
+def spoiled(changes: Changes) -> dict[int, str]:
+    """What a replay says of the run with these changes."""
+    return problems(replay(lane_of({**content(), **changes})))

@@ -40,9 +40,7 @@ def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
     state = attrs.evolve(state, looking=False, failures=0, look_at_s=again)
     record, manifest = state.record, view.manifest
     if manifest is None or view.revision is None:
-        # Right after the start this very node may be about to begin the run.
-        early = record.run is None and now_s - state.since_s < state.settings.poll_s
-        if state.emptied or early:
+        if state.emptied or (record.run is None and state.settings.begins):
             return state, effects
         text = f"the lane holds no run, this node belongs to {record.run}; it waits"
         if record.run is None:

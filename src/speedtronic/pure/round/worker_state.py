@@ -25,6 +25,7 @@ class WorkerSettings:
     round_s: float | None = None  # ... or so many seconds
     wait_s: float = 0.0  # pause training so long for the decision on each delta
     carry: bool = True  # keep local progress when the base moves
+    begins: bool = False  # the leader of this very node begins a run that is not there
     reset_optimizer: bool = False  # at each adoption
     codec: str = "none"
     poll_s: float = 60.0

@@ -38,6 +38,9 @@ class Options:
 ASSUMED_MBIT = 100.0
 
 
+_SOME_REPOSITORY = "hub:owner/name"
+
+
 def run(options: Options) -> int:
     """Take a few steps, and say what follows from them.
 
@@ -54,13 +57,16 @@ def run(options: Options) -> int:
     config = load_config(options.config, options.set)
 
     from speedtronic.pure.budget import Budget
-    from speedtronic.shell.distributed.lane import lane_name
-    from speedtronic.shell.distributed.node import lease_s, on_hub, poll_s
+    from speedtronic.shell.distributed.lane import lane_name, on_hub
+    from speedtronic.shell.distributed.node import lease_s, poll_s
     from speedtronic.shell.measure import measure
 
     measured = measure(config, progress=tenths())
     section, machine = config.distributed, measured.machine
     mbit, source = _bandwidth(options.bandwidth, lane_name(section))
+    if lane_name(section) is None:
+        note("distributed.lane: none is named, so the limits of the Hub are assumed")
+        section = attrs.evolve(section, lane=_SOME_REPOSITORY)
     steps = config.run.max_steps
     if config.run.max_minutes is not None:
         steps = max(1, round(60 * config.run.max_minutes / machine.step_s))
@@ -73,7 +79,11 @@ def run(options: Options) -> int:
         poll_s=poll_s(section),
         ttl_s=lease_s(section),
         price_per_hour=options.price,
-        budget=Budget(commits=section.commits_per_hour) if on_hub(section) else None,
+        budget=(
+            Budget(commits=section.commits_per_hour)
+            if on_hub(lane_name(section))
+            else None
+        ),
     )
     found = plan(machine, fleet)
     advice = list(advised(found, fleet, section.staleness))

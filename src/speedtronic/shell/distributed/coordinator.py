@@ -212,8 +212,6 @@ class Coordinator:
         now_s = time.monotonic()
         self._tell("worker", e.Stop(now_s, now_s + within_s))
 
-    # ---------------------------------------------------------- in any thread
-
     def _install(self, training: Training, effect: e.Install) -> None:
         base = None
         if effect.base is not None:
@@ -234,6 +232,8 @@ class Coordinator:
             logger.info("deltas of %d steps from now on", steps)
             settings = attrs.evolve(settings, inner_steps=steps)
             self.worker = attrs.evolve(self.worker, settings=settings)
+
+    # ---------------------------------------------------------- in any thread
 
     def _tell(self, machine: str, event: e.Event) -> None:
         with self._news:

@@ -18,6 +18,7 @@ from speedtronic.pure.round import names, plain
 from speedtronic.shell import blobs
 from speedtronic.shell.data.tokenizers import tokenizer_content
 
+ALONE = "node-0"
 NODE_VARIABLE = "SPEEDTRONIC_NODE_ID"
 
 
@@ -30,12 +31,22 @@ def node_name(config: Config) -> str:
     given = config.distributed.node_id or os.environ.get(NODE_VARIABLE)
     if not given:  # launchers export empty variables
         host = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node())[:60].strip("._-")
-        return host or "node-0"
+        return host or ALONE
     where = "distributed.node_id" if config.distributed.node_id else NODE_VARIABLE
     try:
         return names.check_node(given)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def told_name(config: Config) -> str:
+    """The name under which a run tells of itself; alone it needs none.
+
+    >>> told_name(Config())
+    'node-0'
+    """
+    section = config.distributed
+    return node_name(config) if section.enabled else section.node_id or ALONE
 
 
 def data_share(config: Config) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 START_S = 60.0  # for a Hub that does not answer when a node starts
+_HUB = "hub:"
 _CHECKPOINTS = 0.25  # of a node's commits, where its checkpoints go to the Hub, too
 
 
@@ -32,6 +33,15 @@ def lane_name(section: Distributed) -> str | None:
     """
     short = None if section.repo_id is None else f"hub:{section.repo_id}"
     return section.lane or short
+
+
+def on_hub(lane: str | None) -> bool:
+    """Whether each look at a lane is a request over the internet.
+
+    >>> on_hub("hub:lab/run"), on_hub("dir:/mnt/lane"), on_hub(None)
+    (True, False, False)
+    """
+    return lane is not None and lane.startswith(_HUB)
 
 
 def open_lane(config: Config, stop: threading.Event, *, member: bool) -> Lane:
@@ -51,15 +61,29 @@ def open_lane(config: Config, stop: threading.Event, *, member: bool) -> Lane:
     """
     section = config.distributed
     text = lane_name(section) or ""
-    if text.startswith("hub:"):
+    if on_hub(text):
         return parse_lane(text, hub=hub_options(config, stop))
-    begins = section.role == "master" and not member
+    return make_lane(text) if begins(section, member) else parse_lane(text)
+
+
+def begins(section: Distributed, member: bool) -> bool:
+    """Whether a node begins the run where a lane has none."""
+    return section.role == "master" and not member
+
+
+def make_lane(text: str) -> Lane:
+    """Open a lane, and make its folder in one that is there.
+
+    Raises:
+        ConfigError: no such lane.
+        LaneError: it cannot be made.
+    """
     parent = Path(text.removeprefix("dir:")).expanduser().absolute().parent
-    if begins and text.startswith("dir:") and not parent.is_dir():
+    if text.startswith("dir:") and not parent.is_dir():
         raise Unavailable(
             f"lane {text}: {parent} is not there; mount its disk or make it"
         )
-    return parse_lane(text, create=begins)
+    return parse_lane(text, create=True)
 
 
 def look_over(config: Config, stop: threading.Event) -> None:
@@ -71,8 +95,8 @@ def look_over(config: Config, stop: threading.Event) -> None:
         ConfigError: it will not do; one line for each reason.
         Unavailable: the Hub does not answer.
     """
-    text = lane_name(config.distributed) or ""
-    if text.startswith("hub:"):
+    text = lane_name(config.distributed)
+    if text is not None and on_hub(text):
         create = config.distributed.role == "master"
         _look_over(text, hub_options(config, stop), create)
 
@@ -92,7 +116,7 @@ def open_checkpoint_lane(
         ConfigError: it will not do; one line for each reason.
         LaneError: it cannot be opened, or does not answer.
     """
-    if not text.startswith("hub:"):
+    if not on_hub(text):
         return parse_lane(text, create=create)
     options = hub_options(config, stop, checkpoints=True)
     lane = parse_lane(text, hub=options)  # its name first
@@ -103,7 +127,7 @@ def open_checkpoint_lane(
 def _look_over(text: str, options: "HubOptions", create: bool) -> None:
     from speedtronic.shell.lanes.hub.preflight import check, refuse
 
-    findings = check(text.removeprefix("hub:"), options, create=create)
+    findings = check(text.removeprefix(_HUB), options, create=create)
     refuse(findings)
     for finding in findings:
         logger.info("%s", finding.text)
@@ -135,13 +159,12 @@ def hub_options(
 def _commits(config: Config, checkpoints: bool) -> float:
     """Commits an hour of a node, for its checkpoints or for its rounds."""
     section = config.distributed
-    rounds = section.enabled and (lane_name(section) or "").startswith("hub:")
-    if not rounds:
+    if not (section.enabled and on_hub(lane_name(section))):
         return section.commits_per_hour
     part = share(section.commits_per_hour, len(section.collaborators) + 1)
     # A leader's rounds are as many commits as a node's deltas.
     part = part if section.role == "worker" else 2 * part
-    if not (config.checkpoint.lane or "").startswith("hub:"):
+    if not on_hub(config.checkpoint.lane):
         return part
     return max(1.0, part * (_CHECKPOINTS if checkpoints else 1 - _CHECKPOINTS))
 
@@ -166,8 +189,7 @@ def patiently(
         LaneError: what the last call raised, after a minute.
     """
     section = config.distributed
-    hub = (lane or lane_name(section) or "").startswith("hub:")
-    waited_s = 0.0 if hub else START_S
+    waited_s = 0.0 if on_hub(lane or lane_name(section)) else START_S
     for attempt in itertools.count():
         try:
             return call()

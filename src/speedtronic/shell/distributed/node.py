@@ -33,7 +33,7 @@ from speedtronic.pure.round.master import (
 from speedtronic.pure.round.record import Record
 from speedtronic.pure.round.rule import RoundRule, to_numbers
 from speedtronic.pure.round.run_file import StoreAt
-from speedtronic.pure.round.worker import WorkerSettings, start_worker
+from speedtronic.pure.round.worker import Worker, WorkerSettings, start_worker
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell.atomic import write_bytes
@@ -46,7 +46,14 @@ from speedtronic.shell.distributed.identity import (
     node_name,
     recipe,
 )
-from speedtronic.shell.distributed.lane import look_over, open_lane, patiently
+from speedtronic.shell.distributed.lane import (
+    begins,
+    lane_name,
+    look_over,
+    on_hub,
+    open_lane,
+    patiently,
+)
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.published import (
@@ -104,7 +111,7 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
             lambda: _compared(config, lane, own, node, stop), config, stop
         )
     except Unavailable as error:
-        if not (member and on_hub(config.distributed)):
+        if not (member and on_hub(lane_name(config.distributed))):
             raise RunError(f"distributed.lane: {error}") from error
         logger.warning("%s; going on from the newest checkpoint", error)
     except LaneError as error:
@@ -126,8 +133,8 @@ def _compared(
     told = [] if theirs is None else disagreements(own, theirs.recipe)
     if told:
         raise ConfigError([f"distributed.lane: {line}" for line in told])
-    begins = theirs is None and config.distributed.role == "master"
-    return share_data(config, lane, node) if begins else ()
+    first = theirs is None and config.distributed.role == "master"
+    return share_data(config, lane, node) if first else ()
 
 
 def shared_weights(config: Config, session: Session, state: InnerState) -> Weights:
@@ -194,14 +201,16 @@ def start_node(
     )
     return Coordinator(
         parts,
-        _worker(config, joined, life, record),
+        _worker(config, joined, life, record, known),
         master,
         progress,
         dynamic_steps=config.distributed.dynamic_steps,
     )
 
 
-def _worker(config: Config, joined: Joined, life: str, record: Record | None) -> Any:
+def _worker(
+    config: Config, joined: Joined, life: str, record: Record | None, known: str | None
+) -> Worker:
     section = config.distributed
     settings = WorkerSettings(
         node=joined.node,
@@ -211,6 +220,7 @@ def _worker(config: Config, joined: Joined, life: str, record: Record | None) ->
         round_s=section.inner_seconds,
         wait_s=section.wait,
         carry=section.carry,
+        begins=begins(section, known is not None),
         reset_optimizer=section.reset_inner_optimizer,
         poll_s=poll_s(section),
         retry_initial_s=section.retry_initial,
@@ -233,7 +243,7 @@ def _master(
     section = config.distributed
     rule = round_rule(section)
     genesis = None
-    if section.role == "master" and known is None:
+    if begins(section, known is not None):
         first: Weights = tree_map(lambda x: x.detach().cpu(), shared)
         weights, momentum = leader.make(init_outer(first, rule.outer))
         genesis = Genesis(weights=weights, momentum=momentum)
@@ -280,20 +290,15 @@ def round_rule(section: Distributed) -> RoundRule:
     )
 
 
-def on_hub(section: Distributed) -> bool:
-    """Whether each look at the lane is a request over the internet."""
-    return section.lane is None or section.lane.startswith("hub:")
-
-
 def poll_s(section: Distributed) -> float:
     """Seconds between two looks."""
-    default = 60.0 if on_hub(section) else 0.5
+    default = 60.0 if on_hub(lane_name(section)) else 0.5
     return default if section.poll_interval is None else section.poll_interval
 
 
 def lease_s(section: Distributed) -> float:
     """Seconds without news after which another node leads."""
-    default = 600.0 if on_hub(section) else 60.0
+    default = 600.0 if on_hub(lane_name(section)) else 60.0
     return default if section.lease is None else section.lease
 
 
