@@ -42,7 +42,7 @@ LOCK = ".lock"
 # run loses these and nothing else.
 LEFT_BY_A_RUN = (
     "checkpoint-lane",
-    "lane",
+    "transit",
     "metrics.jsonl",
     "node.json",
     "progress.f32",

@@ -21,7 +21,9 @@ from speedtronic.shell.distributed.node import (
     shared_weights,
     start_node,
 )
+from speedtronic.shell.lanes.directory import DirectoryLane
 from speedtronic.shell.models import register_model
+from speedtronic.shell.rundir import LEFT_BY_A_RUN
 from speedtronic.shell.session import Session, build_session
 
 BATCH = {"x": torch.ones(4, 2), "y": torch.ones(4, 2)}
@@ -154,3 +156,15 @@ def test_the_shared_part_is_of_the_state_that_is_asked_about(tmp_path: Path) -> 
     params = session.initial.params | {"linear.weight": weight}
     state = evolve(session.initial, params=params)
     assert weight is shared_weights(node, session, state).params["linear.weight"]
+
+
+def test_a_lane_inside_the_run_folder_is_left_alone(tmp_path: Path) -> None:
+    """As a swarm's is, which has the name of a run that trained alone."""
+    node = config(tmp_path)
+    session = session_of(node)
+    joined = join(node, session, "data")
+    own = tmp_path / "r" / "lane"
+    DirectoryLane.create(own).commit({"a": b"1"}, parent=None)
+    start_node(node, session, joined, tmp_path / "r", None)
+    assert None is not DirectoryLane(own).head()
+    assert "lane" not in LEFT_BY_A_RUN

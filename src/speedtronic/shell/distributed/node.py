@@ -70,7 +70,7 @@ from speedtronic.shell.session import Session
 
 logger = logging.getLogger(__name__)
 MEMBERSHIP = "round.json"  # in the run folder: the run that this node belongs to
-FOLDER = "lane"  # in the run folder: files on their way
+FOLDER = "transit"  # in the run folder: files on their way
 
 
 @attrs.frozen(kw_only=True, eq=False)
