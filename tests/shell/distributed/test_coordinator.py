@@ -11,6 +11,7 @@ from tests.shell.distributed.toy import (
     manifest,
     meet,
     model,
+    trained,
     until,
 )
 
@@ -35,11 +36,8 @@ def test_what_was_trained_counts_once(tmp_path: Path) -> None:
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path) as node:
         until(node, toy, lambda: node.may_train and node.may_save)
-        for _ in range(4):
-            toy.step()
-            meet(node, toy, steps=1)
-        toy.step()  # goes on while the delta is on its way
-        meet(node, toy, steps=1)
+        trained(node, toy, 4)
+        trained(node, toy, 1)  # goes on while the delta is on its way
         until(node, toy, lambda: node.worker.record.base_round == 1)
         record = node.worker.record
     found = manifest(lane)
@@ -55,8 +53,7 @@ def test_a_stop_delivers_the_rest_and_gives_the_lease_up(tmp_path: Path) -> None
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path) as node:
         until(node, toy, lambda: node.may_train and node.may_save)
-        toy.step()
-        meet(node, toy, steps=1)
+        trained(node, toy, 1)
         node.stop(60.0)
         until(node, toy, lambda: node.stopped)
     found = manifest(lane)
@@ -69,9 +66,7 @@ def test_a_node_goes_on_from_what_was_saved(tmp_path: Path, pending: bool) -> No
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path / "1") as node:
         until(node, toy, lambda: node.may_train and node.may_save)
-        for _ in range(4):
-            toy.step()
-            meet(node, toy, steps=1)
+        trained(node, toy, 4)
         until(node, toy, lambda: len(toy.saves) == 2)
         if not pending:
             until(node, toy, lambda: node.worker.record.base_round == 1)
@@ -99,9 +94,7 @@ def test_two_nodes_agree_on_the_mean(tmp_path: Path) -> None:
     with first, second:
         until(first, one, lambda: first.may_train and first.may_save)
         until(second, two, lambda: second.may_train and second.may_save)
-        for _ in range(4):
-            one.step()
-            meet(first, one, steps=1)
+        trained(first, one, 4)
         for _ in range(4):
             two.step()
             two.step()
@@ -136,9 +129,7 @@ def test_an_outage_costs_nothing(tmp_path: Path) -> None:
     with coordinator(lane, tmp_path) as node:
         until(node, toy, lambda: node.may_train and node.may_save)
         lane.error = Unavailable("no route to host")
-        for _ in range(20):
-            toy.step()
-            meet(node, toy, steps=1)
+        trained(node, toy, 20)
         until(node, toy, lambda: "delta_upload_failed" in dict(node.events()))
         lane.error = None
         node.stop(60.0)
@@ -152,9 +143,7 @@ def test_a_refusal_for_good_stops_the_training(tmp_path: Path) -> None:
     with coordinator(lane, tmp_path) as node:
         until(node, toy, lambda: node.may_train and node.may_save)
         lane.error = Denied("the token may only read")
-        for _ in range(4):
-            toy.step()
-            meet(node, toy, steps=1)
+        trained(node, toy, 4)
         with pytest.raises(TrainingError, match="the token may only read"):
             until(node, toy, lambda: False)
 
@@ -167,9 +156,7 @@ def test_a_mistake_of_ours_is_told_and_tried_again(
     with coordinator(lane, tmp_path) as node:
         until(node, toy, lambda: node.may_train and node.may_save)
         lane.error = ZeroDivisionError("a mistake")
-        for _ in range(4):
-            toy.step()
-            meet(node, toy, steps=1)
+        trained(node, toy, 4)
         until(node, toy, lambda: "Upload failed" in caplog.text)
         lane.error = None
         until(node, toy, lambda: node.worker.record.base_round == 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import close_session, constants
-from tests.shell.distributed.toy import Toy, coordinator, manifest, meet, until
+from tests.shell.distributed.toy import Toy, coordinator, manifest, trained, until
 
 from speedtronic.pure.config.base import Secret
 from speedtronic.shell.distributed.files import read_weights
@@ -40,9 +40,7 @@ def test_an_outage_of_the_hub_is_two_lines_and_no_loss(
         until(node, toy, lambda: node.may_train and node.may_save)
         with caplog.at_level("INFO", "speedtronic.shell.distributed"):
             with hub.outage():
-                for _ in range(STEPS):
-                    toy.step()
-                    meet(node, toy, steps=1)
+                trained(node, toy, STEPS)
                 until(node, toy, lambda: node.worker.failures > 5)
             node.stop(60.0)
             until(node, toy, lambda: node.stopped)

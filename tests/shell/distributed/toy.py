@@ -140,6 +140,13 @@ def meet(node: Coordinator, toy: Toy, steps: int = 0) -> None:
     node.boundary(toy, steps=steps, tokens=10 * steps, cursor=toy.cursor)
 
 
+def trained(node: Coordinator, toy: Toy, steps: int) -> None:
+    """So many steps, with a boundary after each."""
+    for _ in range(steps):
+        toy.step()
+        meet(node, toy, steps=1)
+
+
 def until(node: Coordinator, toy: Toy, what: Any) -> None:
     """Boundaries without steps, until something holds."""
     import time
