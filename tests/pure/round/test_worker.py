@@ -70,8 +70,10 @@ def test_a_node_joins_before_it_trains() -> None:
         install(effects).settle,
         install(effects).cursor,
     )
-    assert may_train(session.state)
     assert START.run == session.state.record.run
+    assert not may_train(session.state)  # nothing could be cut before it is on disk
+    session.tell(e.Persisted)
+    assert may_train(session.state)
 
 
 def test_a_joiner_reads_behind_what_its_node_has_on_the_lane() -> None:

@@ -24,7 +24,7 @@ def test_a_first_node_begins_the_run_and_joins_it(tmp_path: Path) -> None:
     """It trains on what was published, not on what it had before."""
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path) as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         assert leads(node.master) if node.master else False
     assert torch.equal(model().params["w"], toy.weights_now.params["w"])
     assert 0 == manifest(lane).round
@@ -35,7 +35,7 @@ def test_what_was_trained_counts_once(tmp_path: Path) -> None:
     """Four steps are a delta; the global moves by their sum, and so does the base."""
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path) as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         trained(node, toy, 4)
         trained(node, toy, 1)  # goes on while the delta is on its way
         until(node, toy, lambda: node.worker.record.base_round == 1)
@@ -52,7 +52,7 @@ def test_a_stop_delivers_the_rest_and_gives_the_lease_up(tmp_path: Path) -> None
     """Also work that is less than a round."""
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path) as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         trained(node, toy, 1)
         node.stop(60.0)
         until(node, toy, lambda: node.stopped)
@@ -65,7 +65,7 @@ def test_a_node_goes_on_from_what_was_saved(tmp_path: Path, pending: bool) -> No
     """After a crash at the moment when its delta was durable, sent or not."""
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path / "1") as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         trained(node, toy, 4)
         until(node, toy, lambda: len(toy.saves) == 2)
         if not pending:
@@ -92,8 +92,8 @@ def test_two_nodes_agree_on_the_mean(tmp_path: Path) -> None:
         lane, tmp_path / "b", node="b", life="2" * 16, leads=False, wait_s=60.0
     )
     with first, second:
-        until(first, one, lambda: first.may_train and first.may_save)
-        until(second, two, lambda: second.may_train and second.may_save)
+        until(first, one, lambda: first.may_train)
+        until(second, two, lambda: second.may_train)
         trained(first, one, 4)
         for _ in range(4):
             two.step()
@@ -127,7 +127,7 @@ def test_an_outage_costs_nothing(tmp_path: Path) -> None:
     """Training goes on; everything goes out as one delta afterwards."""
     lane, toy = Broken(), Toy()
     with coordinator(lane, tmp_path) as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         lane.error = Unavailable("no route to host")
         trained(node, toy, 20)
         until(node, toy, lambda: "delta_upload_failed" in dict(node.events()))
@@ -141,7 +141,7 @@ def test_a_refusal_for_good_stops_the_training(tmp_path: Path) -> None:
     """A person has to look; the reason is the lane's."""
     lane, toy = Broken(), Toy()
     with coordinator(lane, tmp_path) as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         lane.error = Denied("the token may only read")
         trained(node, toy, 4)
         with pytest.raises(TrainingError, match="the token may only read"):
@@ -154,7 +154,7 @@ def test_a_mistake_of_ours_is_told_and_tried_again(
     """Nothing ends in silence in a background thread."""
     lane, toy = Broken(), Toy()
     with coordinator(lane, tmp_path) as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         lane.error = ZeroDivisionError("a mistake")
         trained(node, toy, 4)
         until(node, toy, lambda: "Upload failed" in caplog.text)
@@ -169,5 +169,5 @@ def test_leaving_without_a_stop_leaves_no_thread(tmp_path: Path) -> None:
     before = threading.active_count()
     lane, toy = MemoryLane(), Toy()
     with coordinator(lane, tmp_path) as node:
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
     assert before == threading.active_count()

@@ -17,7 +17,7 @@ def test_a_node_is_seen_from_joining_to_its_end(tmp_path: Path) -> None:
     tell = Reporter(run, lane)
     with coordinator(lane, tmp_path / "files") as node:
         first = report(node, lane)
-        until(node, toy, lambda: node.may_train and node.may_save)
+        until(node, toy, lambda: node.may_train)
         tell(node)
         training = read_report(run)
         toy.step()

@@ -119,14 +119,18 @@ def start_worker(
 
 
 def may_train(state: Worker) -> bool:
-    """Whether the next inner step may be taken; not before there is a base.
+    """Whether the next inner step may be taken; not before there is a base on disk.
+
+    While a node's joining is being saved nothing could be cut, so a first round would
+    be as much longer as the disk is slow.
 
     >>> settings = WorkerSettings(node="n1", life="ab" * 8, lineage="cd" * 32)
     >>> may_train(start_worker(settings, 0.0))
     False
     """
     going = not state.ended and state.stop_s is None
-    return going and state.record.joined and state.wait_until_s is None
+    joining = state.saving and state.record.pending is None
+    return going and state.record.joined and not joining and state.wait_until_s is None
 
 
 def may_save(state: Worker) -> bool:
