@@ -62,6 +62,7 @@ class StepRecord:
     loss_scale: float | None = None  # of fp16
     validation_loss: float | None = None  # nats per target, if evaluated after it
     bits_per_byte: float | None = None  # of the validation text
+    average_validation_loss: float | None = None  # of the averaged weights, if any
     metrics: Mapping[str, float] = attrs.field(factory=dict)  # the model's own
 
 
@@ -117,8 +118,8 @@ def scalars(record: StepRecord) -> dict[str, float]:
 
 
 def _grouped(name: str) -> str:
-    if name in ("validation_loss", "bits_per_byte"):
-        return f"validation/{name.removeprefix('validation_')}"
+    if name in ("validation_loss", "bits_per_byte", "average_validation_loss"):
+        return f"validation/{name.replace('validation_', '')}"
     if name.endswith("_seconds"):
         return f"seconds/{name.removesuffix('_seconds')}"
     return f"train/{name}"

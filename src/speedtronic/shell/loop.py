@@ -264,9 +264,8 @@ class Loop:
             memory_bytes=memory_bytes(self.session.device),
             skipped_steps=reading.skipped,
             loss_scale=reading.scale,
-            validation_loss=None if evaluated is None else evaluated.loss,
-            bits_per_byte=None if evaluated is None else evaluated.bits_per_byte,
             metrics=reading.metrics,
+            **({} if evaluated is None else evaluated.recorded),
             **attrs.asdict(lap),
         )
         tools.log.write(record)
@@ -320,7 +319,9 @@ class Loop:
             tensors=captured.tensors,
             hub_config=hub_config(self.session),
             transient=self.session.transient,
-            validation_loss=self.evaluation.loss if fresh and self.evaluation else None,
+            validation_loss=self.evaluation.best_loss
+            if fresh and self.evaluation
+            else None,
             reasons=tuple(
                 dict.fromkeys(
                     (

@@ -43,6 +43,7 @@ def step_line(
         "" if rate is None else f"{compact(rate)} tok/s",
         f"norm {record.gradient_norm:.3g}",
         _optional("val", record.validation_loss, ".4f"),
+        _optional("averaged", record.average_validation_loss, ".4f"),
         _optional("bpb", record.bits_per_byte, ".4f"),
         _optional("scale", record.loss_scale, "g"),
         f"skipped {record.skipped_steps}" if record.skipped_steps else "",

@@ -76,6 +76,7 @@ class TrainResult:
     loss: float | None  # of the last logged step, nats
     validation_loss: float | None  # of the last evaluation, nats
     bits_per_byte: float | None
+    average_validation_loss: float | None  # the same, of the averaged weights
     exit_code: int  # 0, or 130 and 143 for an interrupted run
     run_directory: Path
     # None where an earlier process had finished the run, and in ranks after the first.
@@ -212,6 +213,7 @@ def _already_done(run: RunDirectory, step: int) -> TrainResult:
         loss=_last(told.get("loss")),
         validation_loss=_last(told.get("validation_loss")),
         bits_per_byte=None,
+        average_validation_loss=_last(told.get("average_validation_loss")),
         exit_code=0,
         run_directory=run.path,
         summary=None,
@@ -319,6 +321,7 @@ def _run(
         loss=_last(summary.loss),
         validation_loss=_last(summary.validation_loss),
         bits_per_byte=loop.evaluation.bits_per_byte if loop.evaluation else None,
+        average_validation_loss=_last(summary.average_validation_loss),
         exit_code=interrupt.exit_code or 0,
         run_directory=run.path,
         summary=summary,

@@ -137,7 +137,9 @@ class Checkpoint:
         3, "newest checkpoints to keep (null: all)", scope="free", check=positive
     )
     keep_best: bool = field(
-        True, "also keep the one with the lowest validation loss", scope="free"
+        True,
+        "also keep the one with the lowest validation loss, averaged weights included",
+        scope="free",
     )
     resume: bool | str = field(
         False, "true, false, auto, a checkpoint folder, or a lane", scope="free"
