@@ -98,6 +98,7 @@ def test_every_number_of_a_record_reaches_trackers() -> None:
     """No field is forgotten."""
     full = example_record(
         2,
+        mfu=0.5,
         loss_scale=2.0,
         validation_loss=2.0,
         bits_per_byte=1.0,

@@ -59,6 +59,7 @@ class StepRecord:
     round_seconds: float  # meeting other nodes: handing over, taking in, pausing
     memory_bytes: int | None  # held on the device by this process
     skipped_steps: int  # cumulative, gradient not finite
+    mfu: float | None = None  # share of the peak that the model's products take
     loss_scale: float | None = None  # of fp16
     validation_loss: float | None = None  # nats per target, if evaluated after it
     bits_per_byte: float | None = None  # of the validation text

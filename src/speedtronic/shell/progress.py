@@ -41,6 +41,7 @@ def step_line(
         f"loss {record.loss:.4f}",
         f"lr {record.learning_rate:.1e}",
         "" if rate is None else f"{compact(rate)} tok/s",
+        _optional("mfu", record.mfu, ".1%"),
         f"norm {record.gradient_norm:.3g}",
         _optional("val", record.validation_loss, ".4f"),
         _optional("averaged", record.average_validation_loss, ".4f"),

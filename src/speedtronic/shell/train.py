@@ -47,6 +47,7 @@ from speedtronic.shell.summary import (
 )
 from speedtronic.shell.timebox import FILE as PROGRESS_FILE
 from speedtronic.shell.timebox import TimeBox
+from speedtronic.shell.utilization import Utilization
 
 logger = logging.getLogger(__name__)
 
@@ -234,6 +235,7 @@ def _run(
     joined: Joined | None,
 ) -> TrainResult:
     config, ranks = call.config, call.ranks
+    mfu = Utilization(session, 1 if ranks is None else ranks.place.ranks)
     resumed = find_resumed(run, data, session, call.chosen)
     counters, state = Counters(), session.initial
     if resumed is not None:
@@ -294,6 +296,7 @@ def _run(
         timebox=timebox,
         interrupt=interrupt,
         run_id=run.run_id,
+        mfu=mfu,
         reasons=reasons,
         coordinator=coordinator,
         conductor=conductor,
