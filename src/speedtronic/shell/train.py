@@ -35,6 +35,7 @@ from speedtronic.shell.ranks import Ranks
 from speedtronic.shell.resuming import Resumed, find_resumed, restore_generators
 from speedtronic.shell.rundir import RECORD, Mode, RunDirectory
 from speedtronic.shell.session import Session
+from speedtronic.shell.shape_report import tell_shapes
 from speedtronic.shell.stepper import Counters, Stepper
 from speedtronic.shell.summary import (
     RunSummary,
@@ -303,6 +304,8 @@ def _run(
     )
     loop = Loop(session, tools, Stepper(session, data, state, counters, ranks))
     log.event("train_start", counters.position, device=str(session.device))
+    if resumed is None:
+        tell_shapes(session, log, counters.position)
     status: Status = "failed"
     error: str | None = None
     try:
