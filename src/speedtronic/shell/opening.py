@@ -17,7 +17,7 @@ from speedtronic.shell.checkpoint import versions
 from speedtronic.shell.config import to_dict
 from speedtronic.shell.data import Data, open_data
 from speedtronic.shell.data.prepare import Progress
-from speedtronic.shell.device import machine
+from speedtronic.shell.device import choose_iterations, machine
 from speedtronic.shell.distributed.identity import data_share, node_name
 from speedtronic.shell.micro_batch import settle
 from speedtronic.shell.paths import token_folder
@@ -73,6 +73,8 @@ def open_session(
     if ranks is not None:
         ranks.agree("config", to_json(to_dict(config)))
         ranks.agree("data", data.fingerprint)
+        own = str(choose_iterations(config.optimizer, device))
+        ranks.agree("optimizer.muon_iteration_dtype", own)
         if config.distributed.enabled:  # its name decides what a node reads
             ranks.agree("distributed.node_id", node_name(config))
         ranks.agree("packages", to_json(_packages()))
