@@ -136,22 +136,25 @@ def from_numbers(numbers: tuple[tuple[str, Scalar], ...]) -> RoundRule:
             f"manifest.outer: expected the keys {', '.join(expected)}, found"
             f" {', '.join(sorted(found)) or 'none'}"
         )
+    default = RoundRule()
+    faulty = found.get("faulty", default.faulty)
+    if not isinstance(faulty, int):
+        raise Corrupt(f"manifest.outer.faulty: expected a count, found {faulty!r}")
     try:
         outer = OuterRule(
             learning_rate=float(found["learning_rate"]),
             momentum=float(found["momentum"]),
             nesterov=bool(found["nesterov"]),
         )
-        default = RoundRule()
         return RoundRule(
             aggregate=name,
             cap=float(found.get("cap", default.cap)),
             clip=float(found.get("clip", default.clip)),
-            faulty=int(found.get("faulty", default.faulty)),
+            faulty=faulty,
             discount=bool(found["discount"]),
             outer=outer,
         )
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise Corrupt(f"manifest.outer: {error}") from None
 
 
