@@ -18,7 +18,8 @@ from speedtronic.pure.outer import init_outer
 from speedtronic.pure.round import events
 from speedtronic.pure.round.admit import Bounds
 from speedtronic.pure.round.header import Header
-from speedtronic.pure.round.manifest import Limits, Manifest
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master import (
     Genesis,
     Master,

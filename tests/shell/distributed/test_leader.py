@@ -19,7 +19,8 @@ from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round.admit import Candidate
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.ledger import decide
-from speedtronic.pure.round.manifest import Limits, Manifest
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.rule import RoundRule, origin_of, to_numbers
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell import blobs

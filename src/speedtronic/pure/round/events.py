@@ -34,6 +34,7 @@ from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.names import MANIFEST, DeltaName
 from speedtronic.pure.round.record import Record
+from speedtronic.pure.round.roster import Roster
 from speedtronic.pure.round.settle import Action
 
 
@@ -53,6 +54,7 @@ class View:
     manifest: Manifest | None  # None only if the lane answered that there is none
     deltas: tuple[Listed, ...] = ()  # all that wait for a decision
     kept: tuple[str, ...] = ()  # names of finished rounds
+    proposal: Roster | None = None  # that the run's owner asks for, if it is newer
 
 
 # ---------------------------------------------------------------------- effects

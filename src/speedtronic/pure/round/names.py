@@ -6,6 +6,7 @@
     tokenizer.json and others                      what else its readers look for
     tokens/<fingerprint>/                          a token store of its data
     run.json                                       shared config and data recipe
+    roster.json                                    a roster that its owner asks for
     manifest.json                                  the root of everything below
     outer.safetensors                              outer momentum and codec state
     nodes/<node>/<stream>-<seq>-<id>.safetensors   a delta, waiting for a decision
@@ -27,6 +28,7 @@ from speedtronic.pure.blobname import name_problem
 README = "README.md"
 CONFIG = "config.json"
 RUN = "run.json"
+ROSTER = "roster.json"
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
 MOMENTUM = "outer.safetensors"

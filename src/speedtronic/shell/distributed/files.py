@@ -30,6 +30,7 @@ from speedtronic.shell.atomic import Digest
 from speedtronic.shell.delta_file import DeltaFile
 
 HEADER = "header"  # metadata of a delta's file: the header's text
+NOT_SIGNED: Mapping[str, str] = {}
 PLACES = "places"  # metadata of the global model: tensor name to params.* or buffers.*
 
 
@@ -58,14 +59,16 @@ def payload_of(delta: Delta) -> Payload:
     return Payload(sha256=digest.hexdigest(), bytes=size, finite=not non_finite(delta))
 
 
-def write_delta(path: Path, delta: Delta, header: Header) -> None:
-    """Write a delta with its header as one new file.
+def write_delta(
+    path: Path, delta: Delta, header: Header, signed: Mapping[str, str] = NOT_SIGNED
+) -> None:
+    """Write a delta with its header, and its signature, as one new file.
 
     Raises:
         StorageError: it cannot be written.
     """
     text = headers.encode(header).decode()
-    blobs.write(path, _untied(named(delta)), {HEADER: text})
+    blobs.write(path, _untied(named(delta)), {HEADER: text, **signed})
 
 
 def read_header(file: DeltaFile) -> Header:

@@ -14,6 +14,7 @@ from speedtronic.shell import blobs
 from speedtronic.shell.delta_file import open_delta
 from speedtronic.shell.distributed.files import read_header
 from speedtronic.shell.distributed.recording import Recording
+from speedtronic.shell.distributed.trust import signer_of
 
 
 def fetch_delta(
@@ -47,13 +48,14 @@ def fetch_delta(
     try:
         with open_delta(path) as file:
             header = read_header(file)
+            signer = signer_of(file, header)
             found = file.inspect(base)
             in_order = list(file.likes) == blobs.order(file.likes)
     except Damaged as error:
         raise Corrupt(str(error).replace(str(path), "its file")) from error
     announced = header.payload, header.payload_bytes
     told = [
-        audit.counts(old, new, name, header),
+        audit.counts(old, new, name, header, signer),
         "" if announced == (found.payload, found.payload_bytes) else _other(header),
         "; ".join(found.mismatch),
         "" if found.finite else "it is not finite",

@@ -13,7 +13,6 @@ from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
 from speedtronic.pure.card import MAX_CARD_BYTES
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.outer import OuterState
-from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Broken, Candidate, Facts
 from speedtronic.pure.round.events import Fold, Inspect, Publish
@@ -25,6 +24,8 @@ from speedtronic.shell.aggregate_files import outer_step_from_files
 from speedtronic.shell.delta_file import open_delta
 from speedtronic.shell.distributed.fetched import fetch_checked
 from speedtronic.shell.distributed.files import read_global, read_header, write_global
+from speedtronic.shell.distributed.trust import signed_manifest, signer_of
+from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.base import Blob, Copy, Lane
 
 
@@ -49,6 +50,7 @@ class Leader:
         likes: the model, on the meta device.
         renamed: names in the published file that differ from the model's own.
         beside: what else a round is published with, for people and their tools.
+        key: to sign manifests with, in a signed run.
     """
 
     def __init__(
@@ -58,9 +60,10 @@ class Leader:
         likes: Weights,
         renamed: Mapping[str, str],
         beside: Beside = lambda made: {},
+        key: Key | None = None,
     ) -> None:
         self._lane, self._folder, self._likes = lane, folder, likes
-        self._renamed, self._beside = renamed, beside
+        self._renamed, self._beside, self._key = renamed, beside, key
         self._made: dict[str, Path] = {}  # by sha256
         self._count = 0
         self._card: bytes | None = None  # of the round that was folded on
@@ -91,7 +94,7 @@ class Leader:
         Raises:
             LaneError: the lane does not answer.
         """
-        self._drop_deltas({name.id for name in (*held, *effect.names)})
+        self._drop_deltas({name.id for name in held})
         candidates: list[Candidate] = []
         broken: list[Broken] = []
         for name in effect.names:
@@ -142,7 +145,7 @@ class Leader:
             headers = tuple(self._headers[i] for i in ids if i in self._headers)
             made = Made(manifest=manifest, headers=headers, card=self._card)
             adds |= self._beside(made)
-        adds |= dict.fromkeys(effect.names, manifests.encode(manifest))
+        adds |= dict.fromkeys(effect.names, signed_manifest(manifest, self._key))
         if effect.fresh:
             for file in (manifest.weights, manifest.momentum):
                 if file.sha256 not in self._made:
@@ -158,6 +161,7 @@ class Leader:
             self._lane.fetch(name.path, revision, path)
         with open_delta(path) as file:
             header = read_header(file)
+            signer = signer_of(file, header)
             found = file.inspect(self._likes)
         facts = Facts(
             payload=found.payload,
@@ -165,6 +169,7 @@ class Leader:
             finite=found.finite,
             mismatch="; ".join(found.mismatch),
             norm=found.norm,
+            signed_by=signer,
         )
         return Candidate(name=name, header=header, facts=facts)
 
