@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from speedtronic.pure.config.base import Secret
-from speedtronic.pure.strict_json import from_json, to_json
+from speedtronic.pure.strict_json import MAX_DEPTH, from_json, parse, to_json
 
 
 def strict(text: str) -> object:
@@ -111,6 +111,14 @@ def test_the_reserved_name_is_refused() -> None:
         '{"non_finite": {"/a/0": "NaN"}, "a": []}',
         '{"non_finite": {"/a/b": "NaN"}}',
         '{"a": null, "non_finite": {"/a": "x"}}',
+        '{"a": null, "non_finite": {"/a": "1.5"}}',
+        '{"a": 3, "non_finite": {"/a": "NaN"}}',
+        '{"a": [null], "non_finite": {"/a": "NaN"}}',
+        '{"a": 1, "a": 1}',
+        '{"a": 1e999}',
+        '{"a": ' + "9" * 101 + "}",
+        '{"a": "\\ud800"}',
+        '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}",
     ],
     ids=repr,
 )
@@ -118,3 +126,20 @@ def test_what_is_not_strict_json_is_refused(line: str | bytes) -> None:
     """Every kind of damage is a ValueError."""
     with pytest.raises(ValueError):
         from_json(line)
+
+
+@pytest.mark.parametrize(
+    "text", ['"[[["', '"\\"[[["', '"\\\\"', '{"]]]": "\\\\\\"[[["}']
+)
+def test_brackets_in_text_nest_nothing(text: str) -> None:
+    """Only what stands outside of strings counts, whatever is escaped in them."""
+    assert json.loads(text) == parse(text, max_depth=1)
+
+
+@pytest.mark.parametrize(("before", "after"), [("[", "]"), ('{"a":', "}")])
+def test_depth_is_limited_before_anything_nests(before: str, after: str) -> None:
+    """As deep as allowed is read; one more is refused, whatever the recursion limit."""
+    parse(before * MAX_DEPTH + "1" + after * MAX_DEPTH)
+    for depth in (MAX_DEPTH + 1, 10**6):
+        with pytest.raises(ValueError, match=f"deeper than {MAX_DEPTH}"):
+            parse(before * depth)

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ import torch
 from torch import Tensor
 
 from speedtronic.errors import CheckpointError, Damaged
+from speedtronic.pure import tensor_header
 from speedtronic.shell import blobs
 from speedtronic.shell.atomic import Digest
 
-ALL_DTYPES = sorted(blobs._DTYPES.values(), key=str)
+ALL_DTYPES = sorted(tensor_header.NAMES, key=str)
 
 
 def bits(tensor: Tensor) -> bytes:
@@ -223,6 +226,17 @@ def test_a_flipped_bit_is_damage(tmp_path: Path) -> None:
         raw({"w": entry(), "__metadata__": {"tied": "[]"}}, bytes(4)),
         raw({"w": entry(), "__metadata__": []}, bytes(4)),
         raw(b"[" * 100_000),
+        raw({"w": entry(shape=(0, 10**90), offsets=(0, 0))}),
+        raw({"w": entry(shape=[1] * 65)}, bytes(4)),
+        raw({"w": entry(shape=[10**50] * 100_000)}, bytes(4)),
+        raw({"w": entry() | {"more": 1}}, bytes(4)),
+        raw(b'{"w": {}, "w": ' + json.dumps(entry()).encode() + b"}", bytes(4)),
+        raw(b'{"\\ud800": ' + json.dumps(entry()).encode() + b"}", bytes(4)),
+        raw({"w": entry(), "__metadata__": {"a": 1}}, bytes(4)),
+        raw({"w": entry(), "__metadata__": {"tied": '{"w": "w"}'}}, bytes(4)),
+        raw({"w": entry(), "__metadata__": {"tied": '{"v": ["w"]}'}}, bytes(4)),
+        raw({"w": entry("BOOL", offsets=(0, 1))}, b"\x02"),
+        raw({str(i): entry(shape=[0], offsets=(0, 0)) for i in range(100_001)}),
     ],
 )
 def test_nonsense_is_damage_and_never_a_traceback(tmp_path: Path, data: bytes) -> None:
@@ -231,3 +245,43 @@ def test_nonsense_is_damage_and_never_a_traceback(tmp_path: Path, data: bytes) -
 
     with pytest.raises(Damaged, match="/a is not a whole safetensors file: "):
         blobs.read(tmp_path / "a")
+
+
+def test_a_header_is_not_read_beyond_the_limit(tmp_path: Path) -> None:
+    """A file of 17 MiB that claims to be all header costs eight bytes of reading."""
+    path = tmp_path / "a"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", tensor_header.MAX_HEADER + 1))
+        file.truncate(tensor_header.MAX_HEADER + 100)
+    tracemalloc.start()
+    try:
+        for read in (blobs.read, blobs.metadata, blobs.outline):
+            with pytest.raises(Damaged, match="impossible length"):
+                read(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_only_a_regular_file_is_read(tmp_path: Path, kind: str) -> None:
+    """A pipe would make the reader wait, a device never ends."""
+    path = tmp_path / "a"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    for read in (blobs.read, blobs.metadata):
+        with pytest.raises(Damaged, match="no regular file"):
+            read(path)
+
+
+def test_what_cannot_be_read_back_is_not_written(tmp_path: Path) -> None:
+    """The limits of reading are those of writing."""
+    many = dict.fromkeys(map(str, range(100_001)), torch.zeros(0))
+    for tensors in (many, {"x" * tensor_header.MAX_HEADER: torch.zeros(1)}):
+        with pytest.raises(CheckpointError, match="cannot hold"):
+            blobs.write(tmp_path / "a", tensors)
+    assert [] == list(tmp_path.iterdir())

@@ -11,6 +11,8 @@ from torch import Tensor
 from speedtronic.errors import Damaged
 from speedtronic.pure.delta import Delta, Weights, named, norm
 from speedtronic.pure.reduction import ROW
+from speedtronic.pure.tensor_header import label
+from speedtronic.shell import blobs
 from speedtronic.shell.delta_file import open_delta, spans
 
 NAN = float("nan")
@@ -76,8 +78,12 @@ def test_one_pass_finds_everything(tmp_path: Path) -> None:
     path = written(tmp_path / "delta", delta)
     with open_delta(path) as file:
         found = file.inspect(Weights(params=delta.params, buffers=delta.buffers))
-    payload = path.read_bytes()[-found.payload_bytes :]
-    assert sum(x.nbytes for x in named(delta).values()) == len(payload)
+    payload = b"".join(
+        label(name, x.dtype, x.shape) + bytes(blobs.bytes_of(x))
+        for name in blobs.order(named(delta))
+        for x in [named(delta)[name]]
+    )
+    assert sum(x.nbytes for x in named(delta).values()) == found.payload_bytes
     assert hashlib.sha256(payload).hexdigest() == found.payload
     assert ((), True) == (found.mismatch, found.finite)
     assert norm(delta).item() == found.norm
@@ -161,3 +167,30 @@ def test_a_file_that_shrinks_while_it_is_read_is_damaged(tmp_path: Path) -> None
             other.truncate(path.stat().st_size - 8)
         with pytest.raises(Damaged, match="before its tensors"):
             file.read("params.w", 0, 99)
+
+
+def test_names_are_in_the_sum(tmp_path: Path) -> None:
+    """Two tensors of one size cannot change places under the same sum."""
+    params = {"v": torch.ones(2), "w": torch.zeros(2)}
+    path = written(tmp_path / "delta", Delta(params=params, buffers={}))
+    swapped = path.read_bytes().replace(b"params.v", b"params.x")
+    swapped = swapped.replace(b"params.w", b"params.v").replace(
+        b"params.x", b"params.w"
+    )
+    (tmp_path / "swapped").write_bytes(swapped)
+    base = Weights(params=params, buffers={})
+    found = []
+    for each in (path, tmp_path / "swapped"):
+        with open_delta(each) as file:
+            found.append(file.inspect(base))
+    assert found[0].mismatch == found[1].mismatch == ()
+    assert found[0].payload != found[1].payload
+
+
+def test_a_boolean_that_is_neither_is_damage(tmp_path: Path) -> None:
+    """Torch computes with such a byte as the compiler likes."""
+    delta = Delta(params={}, buffers={"b": torch.ones(3, dtype=torch.bool)})
+    path = written(tmp_path / "delta", delta)
+    path.write_bytes(path.read_bytes()[:-1] + b"\x02")
+    with open_delta(path) as file, pytest.raises(Damaged, match="neither true"):
+        file.inspect(Weights(params={}, buffers=delta.buffers))

@@ -11,64 +11,24 @@ Nothing is ever pickled; sparse and quantised tensors are refused.
 
 import io
 import json
-import math
-import struct
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
-import attrs
 import torch
 from torch import Tensor
 
 from speedtronic.errors import CheckpointError, Damaged
+from speedtronic.pure import tensor_header
+from speedtronic.pure.strict_json import parse
+from speedtronic.pure.tensor_header import Entry
 from speedtronic.shell.atomic import BackgroundHash, Digest, create
+from speedtronic.shell.regular import open_regular
 
-# In the order of the format's library, which puts wide elements first, so that every
-# tensor is aligned.
-_DTYPES = {
-    "U64": torch.uint64,
-    "I64": torch.int64,
-    "F64": torch.float64,
-    "C64": torch.complex64,
-    "F32": torch.float32,
-    "U32": torch.uint32,
-    "I32": torch.int32,
-    "BF16": torch.bfloat16,
-    "F16": torch.float16,
-    "U16": torch.uint16,
-    "I16": torch.int16,
-    "F8_E5M2FNUZ": torch.float8_e5m2fnuz,
-    "F8_E4M3FNUZ": torch.float8_e4m3fnuz,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "I8": torch.int8,
-    "U8": torch.uint8,
-    "BOOL": torch.bool,
-}
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_RANK = {dtype: rank for rank, dtype in enumerate(_DTYPES.values())}
+_NAMES = tensor_header.NAMES
+_RANK = {dtype: rank for rank, dtype in enumerate(tensor_header.DTYPES.values())}
 _CHUNK = 1 << 24  # bytes, hashed and copied side by side
-_MAX_HEADER = 100_000_000  # bytes, the limit of the format's library
-# What taking apart an arbitrary JSON value, or allocating by it, may raise.
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RuntimeError)
-_METADATA = "__metadata__"
 _TIED = "tied"
-
-
-@attrs.frozen
-class Entry:
-    """Where one tensor lies; ``start`` counts from the end of the header."""
-
-    name: str
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    start: int
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def storage_of(tensor: Tensor) -> object:
@@ -100,8 +60,11 @@ def write(
     told = {"format": "pt", **(metadata or {})}
     if tied:
         told[_TIED] = json.dumps(tied, sort_keys=True)
+    header = tensor_header.encode(entries, told)
+    if len(header) > tensor_header.MAX_HEADER:
+        raise CheckpointError(f"{path.name} cannot hold so many names")
     with create(path) as file:
-        file.write(_encode_header(entries, told))
+        file.write(header)
         for entry in entries:
             data = bytes_of(kept[entry.name])
             for start in range(0, entry.size, _CHUNK):
@@ -120,8 +83,9 @@ def read(path: Path, digest: Digest | None = None) -> dict[str, Tensor]:
         Damaged: the file is missing, not of this format, or has other bytes.
     """
     try:
-        with path.open("rb", buffering=0) as file:
-            found = _read(path, _Hashing(file), path.stat().st_size, digest)
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            found = _read(path, _Hashing(file), size, digest)
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     return found
@@ -133,14 +97,24 @@ def metadata(path: Path) -> dict[str, str]:
     Raises:
         Damaged: the file is missing or not of this format.
     """
+    return outline(path)[1]
+
+
+def outline(path: Path) -> tuple[tuple[Entry, ...], dict[str, str], int]:
+    """What a file holds: its tensors in their order, metadata, where tensors begin.
+
+    Raises:
+        Damaged: the file is missing or not of this format.
+    """
     try:
-        with path.open("rb", buffering=0) as file:
-            size = path.stat().st_size
-            return _read_header(_Hashing(file), size)[1]
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            entries, told = _read_header(_Hashing(file), size)
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
-    except _MALFORMED as error:
+    except ValueError as error:
         raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
+    return entries, told, size - sum(entry.size for entry in entries)
 
 
 def order(tensors: Mapping[str, Tensor]) -> list[str]:
@@ -188,20 +162,22 @@ def _read(
         for entry in entries:
             found[entry.name] = torch.empty(entry.shape, dtype=entry.dtype)
             source.into(bytes_of(found[entry.name]))
-        for alias, name in _tied(told).items():
+            _check_booleans(found[entry.name])
+        for alias, name in _tied(told, found.keys()).items():
             found[alias] = found[name]
-    except _MALFORMED as error:
+    except ValueError as error:
         raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
     if digest is not None:
         digest.expect(path, source.digest())
     return found
 
 
-def _read_header(source: _Hashing, size: int) -> tuple[list[Entry], dict[str, str]]:
-    length = struct.unpack("<Q", source.take(8))[0] if size >= 8 else size
-    if not 2 <= length <= min(size - 8, _MAX_HEADER):
-        raise ValueError("its header has an impossible length")
-    return _decode_header(source.take(length), size - 8 - length)
+def _read_header(
+    source: _Hashing, size: int
+) -> tuple[tuple[Entry, ...], dict[str, str]]:
+    start = source.take(min(size, tensor_header.LENGTH_BYTES))
+    length = tensor_header.header_length(start, size)
+    return tensor_header.decode(source.take(length), size - len(start) - length)
 
 
 def _check_storable(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -210,7 +186,18 @@ def _check_storable(path: Path, tensors: Mapping[str, Tensor]) -> None:
         for name, x in tensors.items()
         if x.dtype not in _NAMES or x.layout != torch.strided or x.is_quantized
     ]
-    told += [f"the name {_METADATA!r} is reserved"] if _METADATA in tensors else []
+    told += [
+        f"{name!r} has {x.dim()} dimensions"
+        for name, x in tensors.items()
+        if x.dim() > tensor_header.MAX_DIMENSIONS
+    ]
+    if len(tensors) > tensor_header.MAX_TENSORS:
+        told.append(f"{len(tensors)} tensors")
+    told += (
+        [f"the name {tensor_header.METADATA!r} is reserved"]
+        if tensor_header.METADATA in tensors
+        else []
+    )
     if told:
         raise CheckpointError(f"{path.name} cannot hold: {'; '.join(told)}")
 
@@ -240,46 +227,20 @@ def _place(tensors: Mapping[str, Tensor]) -> list[Entry]:
     return entries
 
 
-def _encode_header(entries: list[Entry], metadata: Mapping[str, str]) -> bytes:
-    header: dict[str, Any] = {_METADATA: dict(sorted(metadata.items()))}
-    for entry in entries:
-        header[entry.name] = {
-            "dtype": _NAMES[entry.dtype],
-            "shape": list(entry.shape),
-            "data_offsets": [entry.start, entry.start + entry.size],
-        }
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text
-
-
-def _decode_header(text: bytes, size: int) -> tuple[list[Entry], dict[str, str]]:
-    header = json.loads(text)
-    metadata = header.pop(_METADATA, {})
-    entries = []
-    for name, told in header.items():
-        shape = tuple(told["shape"])
-        start, end = told["data_offsets"]
-        if any(type(n) is not int or n < 0 for n in (*shape, start, end)):
-            raise ValueError(f"{name!r} has impossible numbers")
-        entry = Entry(name, _DTYPES[told["dtype"]], shape, start)
-        if end - start != entry.size:
-            raise ValueError(f"{name!r} has {end - start} bytes, expected {entry.size}")
-        entries.append(entry)
-    entries.sort(key=lambda entry: (entry.start, entry.size))
-    position = 0
-    for entry in entries:
-        if entry.start != position:
-            raise ValueError(f"{entry.name!r} overlaps or leaves a gap")
-        position += entry.size
-    if position != size:
-        raise ValueError(f"it holds {size} bytes of data, expected {position}")
-    return entries, metadata
-
-
-def _tied(metadata: Mapping[str, str]) -> dict[str, str]:
-    tied: dict[str, str] = json.loads(metadata.get(_TIED, "{}"))
+def _tied(metadata: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    tied = parse(metadata.get(_TIED, "{}"), 1)
+    if not isinstance(tied, dict):
+        raise ValueError("what is tied is not told by name")
+    for alias, name in tied.items():
+        if not isinstance(name, str) or alias in names or name not in names:
+            raise ValueError(f"{alias[:40]!r} is tied to what is not there")
     return tied
+
+
+def _check_booleans(tensor: Tensor) -> None:
+    """Refuse bytes that are neither 0 nor 1, with which torch computes anything."""
+    if tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
+        raise ValueError("it holds booleans that are neither true nor false")
 
 
 def bytes_of(tensor: Tensor) -> memoryview:

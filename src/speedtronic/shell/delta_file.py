@@ -10,14 +10,12 @@ protocol, which is text in ``metadata`` here.
 import hashlib
 import io
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from speedtronic.errors import Damaged
@@ -30,6 +28,9 @@ from speedtronic.pure.reduction import (
     real,
     square,
 )
+from speedtronic.pure.tensor_header import label
+from speedtronic.shell import blobs
+from speedtronic.shell.regular import open_regular
 
 _WIDEST = 8  # bytes of one element
 
@@ -38,7 +39,7 @@ _WIDEST = 8  # bytes of one element
 class Inspection:
     """What one pass over the tensors of a file found."""
 
-    payload: str  # sha256 of the tensors' bytes, in the file's order
+    payload: str  # sha256 of the tensors' labels and bytes, in the file's order
     payload_bytes: int
     mismatch: tuple[str, ...]  # what does not fit the model: names, shapes, dtypes
     finite: bool
@@ -52,6 +53,7 @@ class DeltaFile:
         self,
         path: Path,
         file: io.FileIO,
+        start: int,
         likes: dict[str, Tensor],
         metadata: dict[str, str],
     ) -> None:
@@ -62,10 +64,10 @@ class DeltaFile:
         self._buffer = torch.empty(ROW * _WIDEST, dtype=torch.uint8)
         self._bytes = self._buffer.numpy()
         self._places: dict[str, tuple[int, torch.dtype]] = {}
-        start = os.fstat(file.fileno()).st_size - sum(map(_size, likes.values()))
+        place = start
         for name, like in likes.items():  # the format leaves no gaps
-            self._places[name] = start, real(like).dtype
-            start += _size(like)
+            self._places[name] = place, real(like).dtype
+            place += _size(like)
 
     def outline(self) -> Delta:
         """The delta without its content: tensors on the meta device.
@@ -81,7 +83,7 @@ class DeltaFile:
         At most `ROW` of them, in memory that the next call uses again.
 
         Raises:
-            Damaged: the file ends before, or cannot be read.
+            Damaged: the file ends before, cannot be read, or holds no such elements.
         """
         first, dtype = self._places[name]
         where = first + start * dtype.itemsize
@@ -95,6 +97,8 @@ class DeltaFile:
             raise Damaged(
                 f"{self.path} ends at byte {where + count}, before its tensors"
             )
+        if dtype == torch.bool and (self._buffer[:size] > 1).any():
+            raise Damaged(f"{self.path}: {name!r} holds what is neither true nor false")
         return self._buffer[:size].view(dtype)
 
     def inspect(self, base: Weights) -> Inspection:
@@ -106,7 +110,8 @@ class DeltaFile:
         payload = hashlib.sha256()
         finite = True
         squares: dict[str, Tensor] = {}
-        for name in self.likes:
+        for name, like in self.likes.items():
+            payload.update(label(name, like.dtype, like.shape))
             total = torch.zeros(0, dtype=torch.float64)
             for start, stop in self.spans(name):
                 piece = self.read(name, start, stop)
@@ -151,16 +156,16 @@ def open_delta(path: Path) -> Iterator[DeltaFile]:
     Raises:
         Damaged: it cannot be read, or is no whole file of that format.
     """
+    entries, metadata, start = blobs.outline(path)
+    likes = {
+        e.name: torch.empty(e.shape, dtype=e.dtype, device="meta") for e in entries
+    }
     try:
-        with safe_open(path, framework="pt") as file:
-            names = file.offset_keys()
-            likes = {name: file.get_tensor(name).to("meta") for name in names}
-            metadata = file.metadata() or {}
-        opened = path.open("rb", buffering=0)
-    except (OSError, SafetensorError) as error:
-        raise Damaged(f"{path} is not a whole safetensors file: {error}") from error
+        opened = open_regular(path)
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     with opened:
-        yield DeltaFile(path, opened, likes, metadata)
+        yield DeltaFile(path, opened, start, likes, metadata)
 
 
 def _size(like: Tensor) -> int:

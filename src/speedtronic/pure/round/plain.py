@@ -16,10 +16,12 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from speedtronic.errors import Corrupt
+from speedtronic.pure import strict_json
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], T]
 MAX_INTEGER = 2**53 - 1  # what every JSON reader keeps exactly
+MAX_MESSAGE = 1000  # characters of an error
 
 
 def encode(value: Any) -> bytes:
@@ -58,11 +60,9 @@ def decode(data: bytes, what: str, max_bytes: int) -> Any:
     if len(data) > max_bytes:
         raise Corrupt(f"{what}: expected at most {max_bytes} bytes, found {len(data)}")
     try:
-        value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse
-        )
+        value = strict_json.parse(data)
         canonical = encode(value)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Corrupt(f"{what}: expected JSON, found {shorten(error)}") from None
     if canonical != data:
         raise Corrupt(f"{what}: expected the canonical encoding")
@@ -91,7 +91,8 @@ def record(value: Any, where: str, readers: Mapping[str, Reader[Any]]) -> Any:
             except Corrupt as error:
                 told.append(str(error))
     if told:
-        raise Corrupt("; ".join(told[:8]))
+        line = "; ".join(told[:8])
+        raise Corrupt(line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}...")
     return found
 
 
@@ -148,8 +149,10 @@ def scalar(value: Any, where: str) -> int | float | str:
     """A finite number or a short text: a setting written down for readers."""
     if isinstance(value, str):
         return words(100)(value, where)
-    if type(value) in (int, float) and math.isfinite(value):
-        return value  # type: ignore[no-any-return]
+    if type(value) is int and abs(value) <= MAX_INTEGER:
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
     raise _expected(where, "a finite number or a text", value)
 
 
@@ -198,14 +201,3 @@ def shorten(value: Any) -> str:
     """A value or an error as text that fits in a line."""
     told = str(value) if isinstance(value, Exception) else repr(value)
     return told if len(told) <= 60 else told[:57] + "..."
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a repeated key")
-    return found
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"the number {name}")

@@ -25,6 +25,8 @@ from speedtronic.pure.round import header as headers
 from speedtronic.pure.round import names
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File
+from speedtronic.pure.strict_json import parse
+from speedtronic.pure.tensor_header import label
 from speedtronic.shell import blobs
 from speedtronic.shell.atomic import Digest
 from speedtronic.shell.delta_file import DeltaFile
@@ -46,6 +48,8 @@ class Payload:
 def payload_of(delta: Delta) -> Payload:
     """The sum that a header announces, over the tensors in the file's order.
 
+    Names, types and shapes are in it, so that no two deltas have the same one.
+
     >>> payload_of(Delta(params={"w": torch.ones(2)}, buffers={})).bytes
     8
     """
@@ -53,7 +57,9 @@ def payload_of(delta: Delta) -> Payload:
     digest = hashlib.sha256()
     size = 0
     for name in blobs.order(tensors):
-        data = blobs.bytes_of(tensors[name])
+        x = tensors[name]
+        data = blobs.bytes_of(x)
+        digest.update(label(name, x.dtype, x.shape))
         digest.update(data)
         size += len(data)
     return Payload(sha256=digest.hexdigest(), bytes=size, finite=not non_finite(delta))
@@ -163,7 +169,7 @@ def read_global(weights: Path, momentum: Path, round: int) -> OuterState:
 def _places(path: Path) -> dict[str, tuple[str, str]]:
     """For each tensor of a global model's file, its part and its name there."""
     try:
-        told = json.loads(blobs.metadata(path)[PLACES])
+        told = parse(blobs.metadata(path)[PLACES], 1)
         split = {stored: place.partition(".") for stored, place in told.items()}
     except (KeyError, ValueError, AttributeError) as error:
         raise _unplaced(path, error) from None
