@@ -23,13 +23,19 @@ PRIVATE = 0o600
 
 
 class Key:
-    """The key of a node; see `load` and `create`."""
+    """The key of a node; see `load` and `create`.
 
-    def __init__(self, private: object) -> None:
+    Args:
+        private: 32 bytes.
+
+    >>> Key(bytes(32)).public[:16]
+    '3b6a27bcceb6a42d'
+    """
+
+    def __init__(self, private: bytes) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-        assert isinstance(private, Ed25519PrivateKey)
-        self._private = private
+        self._private = Ed25519PrivateKey.from_private_bytes(private)
 
     @property
     def public(self) -> str:
@@ -108,7 +114,7 @@ def create(path: Path) -> Key:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-    return Key(private)
+    return Key(private.private_bytes_raw())
 
 
 def load(path: Path) -> Key:
@@ -143,7 +149,7 @@ def load(path: Path) -> Key:
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise ConfigError(f"{path}: expected an Ed25519 private key in PEM")
-    return Key(private)
+    return Key(private.private_bytes_raw())
 
 
 @attrs.frozen

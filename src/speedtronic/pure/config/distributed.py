@@ -13,8 +13,7 @@ from speedtronic.pure.config.base import (
     one_of,
     positive,
 )
-from speedtronic.pure.round.names import NODE_MEANING, check_node
-from speedtronic.pure.round.roster import KEY
+from speedtronic.pure.round.names import KEY, NODE_MEANING, check_node
 
 ROLES = ("single", "master", "worker", "auto")
 

@@ -39,6 +39,7 @@ SUFFIX = ".safetensors"
 NODE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NODE_MEANING = "1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first and last"
 WORD = r"[0-9a-f]{16}"  # a stream, a life, a run: 64 random bits
+KEY = r"[0-9a-f]{64}"  # an Ed25519 public key
 HASH = r"[0-9a-f]{64}"
 NUMBER = r"0|[1-9][0-9]{0,11}"
 

@@ -20,11 +20,11 @@ import attrs
 from speedtronic.errors import Corrupt
 from speedtronic.pure.round import plain
 from speedtronic.pure.round.header import node_text, word_text
+from speedtronic.pure.round.names import KEY
 
 SCHEMA = 1
 MAX_MEMBERS = 256
 MAX_ROSTER_BYTES = 2**17
-KEY = r"[0-9a-f]{64}"  # an Ed25519 public key
 SIGNATURE = r"[0-9a-f]{128}"
 
 Role = Literal["worker", "master"]

@@ -16,9 +16,8 @@ from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.roster import Roster
 from speedtronic.shell.delta_file import DeltaFile
+from speedtronic.shell.distributed.files import SIGNATURE, SIGNER
 from speedtronic.shell.keys import Key, verifies
-
-SIGNATURE, SIGNER = "signature", "signer"  # metadata of a delta's file
 
 
 @attrs.define
