@@ -1,13 +1,14 @@
 """What rounds cost in loss: nodes that meet every H steps, over outer settings.
 
-    python benchmarks/rounds.py TEXT [--steps 1000] [--nodes 4] [--lr 2e-3]
-        [--inner 10,25,50,100] [--outer 0.7/0.9,0.7/0.6,1.0/0.0] [--optimizer adamw]
+    python benchmarks/rounds.py TEXT [--config configs/tinyshakespeare.yaml]
+        [--steps 1000] [--nodes 4] [--set optimizer.lr=1e-3 ...]
+        [--inner 10,25,50,100] [--outer 0.7/0.9,0.7/0.6,1.0/0.0]
 
-Trains the 0.8 M parameter model of configs/tinyshakespeare.yaml in this one process,
-with the same pure steps as a run of real nodes that wait for each round. Every node
-takes ``--steps`` inner steps on its own share of the text. Prints one row per setting:
-loss of the global model on the held-out text, nats per byte. With ``--controls`` also
-one node alone, and one with the batches of all nodes together, for as many steps.
+Trains the model of the config in this one process, with the same pure steps as a run of
+real nodes that wait for each round. Every node takes ``--steps`` inner steps on its
+own share of the text. Prints one row per setting: loss of the global model on the
+held-out text, nats per byte. With ``--controls`` also one node alone, and one with the
+batches of all nodes together, for as many steps.
 """
 
 import argparse
@@ -24,48 +25,27 @@ from speedtronic.pure.delta import Weights, compute_delta
 from speedtronic.pure.outer import OuterRule, init_outer, outer_step
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.tree import evolve, tree_map
-from speedtronic.shell.config import config_from_dict
+from speedtronic.shell.config import load_config
 from speedtronic.shell.data import open_data
 from speedtronic.shell.evaluate import evaluate_held_out
 from speedtronic.shell.session import Session, build_session
 
 TOKENS = Path("runs/.tokens")
+CONFIG = Path(__file__).parent.parent / "configs" / "tinyshakespeare.yaml"
 
 
 def config_of(text: Path, options: argparse.Namespace, batch: int) -> Config:
-    """That of configs/tinyshakespeare.yaml, but for what the options say."""
-    return config_from_dict(
-        {
-            "run": {"name": "rounds", "max_steps": options.steps},
-            "model": {
-                "vocab_size": 256,
-                "max_seq_len": 64,
-                "n_layer": 4,
-                "n_head": 4,
-                "d_model": 128,
-            },
-            "data": {
-                "text_path": str(text),
-                "validation_fraction": 0.1,
-                "shuffle": True,
-                "micro_batch_size": batch,
-                "target_batch_size": batch,
-            },
-            "optimizer": {
-                "name": options.optimizer,
-                "lr": options.lr,
-                "betas": [0.9, 0.99],
-                "weight_decay": 0.1,
-                "grad_clip": 1.0,
-            },
-            "scheduler": {
-                "name": "cosine",
-                "warmup_steps": 100,
-                "min_lr_ratio": 0.1,
-            },
-            "evaluation": {"batch_size": 64},
-            "compile": {"enabled": True},
-        }
+    """That of the file, but for what the options say."""
+    return load_config(
+        options.config,
+        [
+            f"data.text_path={text}",
+            f"data.micro_batch_size={batch}",
+            f"data.target_batch_size={batch}",
+            f"run.max_steps={options.steps}",
+            "compile.enabled=true",
+            *options.set,
+        ],
     )
 
 
@@ -129,8 +109,8 @@ def main() -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--optimizer", default="adamw")
+    parser.add_argument("--config", type=Path, default=CONFIG)
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     parser.add_argument("--inner", default="10,25,50,100")
     parser.add_argument("--outer", default="0.7/0.9,0.7/0.6,1.0/0.0")
     parser.add_argument("--controls", action=argparse.BooleanOptionalAction)

@@ -97,7 +97,13 @@ def test_scalars_are_grouped_and_absent_ones_left_out() -> None:
 def test_every_number_of_a_record_reaches_trackers() -> None:
     """No field is forgotten."""
     full = example_record(
-        2, loss_scale=2.0, validation_loss=2.0, bits_per_byte=1.0, metrics={}
+        2,
+        mfu=0.5,
+        loss_scale=2.0,
+        validation_loss=2.0,
+        bits_per_byte=1.0,
+        average_validation_loss=1.9,
+        metrics={},
     )
     names = {field.name for field in attrs.fields(StepRecord)}
 

@@ -433,6 +433,19 @@ def test_a_bad_override_is_one_line(tmp_path: Path, assignment: str, told: str) 
     assert any(line.startswith("run.seed: ") for line in lines)
 
 
+def test_a_path_without_end_is_refused() -> None:
+    """It would nest deeper than any file that has to hold it."""
+    with pytest.raises(ConfigError, match="at most 16 names, found 3000"):
+        apply_override({}, "model.kwargs" + ".a" * 2998 + "=1")
+
+
+@pytest.mark.parametrize("value", [10**100, 10**400, -(10**400)])
+def test_a_huge_integer_is_refused_everywhere(value: int) -> None:
+    """No float holds it, and no file of a run would be read back."""
+    with pytest.raises(ConfigError, match="model.kwargs: expected plain finite"):
+        config_from_dict({"model": {"kwargs": {"a": value}}})
+
+
 def test_an_override_without_value_shows_no_secret() -> None:
     """A token typed in the wrong place is not echoed."""
     with pytest.raises(ConfigError) as caught:

@@ -1,5 +1,6 @@
 """Config text to plain values."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,10 @@ def test_scalars_follow_yaml_1_2(text: str, expected: Any) -> None:
         ("a: &a [*a]", "an alias stands inside what it names"),
         ("a: \x07", "the character U+0007 at position 3"),
         ("a: " + "9" * 5000, "not usable as YAML"),
-        ("a: " + "[" * 5000, "nested too deeply"),
+        ("a: " + "[" * 5000, "nested deeper than 40"),
+        ("- " * 5000, "nested deeper than 40"),
+        ("? " * 5000, "nested deeper than 40"),
+        ("a: 0x" + "f" * 5000, "a number has 5002 digits"),
         ("a: <<", "f:1:4: "),
     ],
 )
@@ -98,6 +102,24 @@ def test_aliases_are_counted_for_what_they_stand_for(item: str) -> None:
         parse_yaml("\n".join(lines), "f")
 
 
+def test_aliases_nest_no_deeper_than_brackets() -> None:
+    """Also where each line by itself is flat."""
+    lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [*a{i - 1}]" for i in range(1, 200)]
+
+    with pytest.raises(ConfigError, match="deeper than 40, aliases followed"):
+        parse_yaml("\n".join(lines), "f")
+
+
+def test_as_deep_as_allowed_is_read_and_written() -> None:
+    """A value that loads fits into every file of a run."""
+    deep = "[" * 40 + "]" * 40
+
+    for parse in (parse_yaml, parse_json):
+        assert parse(deep, "f") == json.loads(deep)
+        with pytest.raises(ConfigError, match="deeper than 40"):
+            parse(f"[{deep}]", "f")
+
+
 def test_ordinary_aliases_and_merges_work() -> None:
     """An anchor may be used, and a merged field overridden."""
     text = "base: &b {lr: 1, eps: 2}\nopt: {<<: *b, lr: 3}\nagain: *b"
@@ -113,7 +135,8 @@ def test_ordinary_aliases_and_merges_work() -> None:
         ('{"a": 1, "a": 2}', "the key 'a' stands twice"),
         ('{"a": NaN}', "NaN is not JSON"),
         ('{"a": ' + "9" * 5000 + "}", "not usable as JSON"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested deeper than 40"),
+        ('{"a": 1e999}', "the number 1e999 is too large"),
     ],
 )
 def test_bad_json_is_one_line(text: str, told: str) -> None:

@@ -79,6 +79,14 @@ def test_the_file_is_strict_json_with_everything(tmp_path: Path) -> None:
             "count": 3,
             "non_finite": 0,
         },
+        "average_validation_loss": {
+            "last": None,
+            "min": None,
+            "max": None,
+            "mean": None,
+            "count": 0,
+            "non_finite": 0,
+        },
         "curve": [[1, 4.0], [2, 2.0], [3, 3.0]],
     } == found
 

@@ -9,12 +9,16 @@ A contribution of weight zero has no vote at all, and an absent node is no zero:
 are left out of the sum and of the number that divides it. Where nothing is left the
 answer is None, and `outer_step` takes that for a round that changes nothing.
 
+A rule that looks at whole deltas, as vectors, gets the table of their inner products
+(`speedtronic.pure.products`) and answers with what each is multiplied by; then the
+fold is a sum. Such rules are in `speedtronic.pure.robust`.
+
 Absent on purpose: admission. Whether a delta counts is decided before.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import attrs
 import torch
@@ -27,6 +31,7 @@ from speedtronic.pure.delta import (
     from_named,
     named,
 )
+from speedtronic.pure.products import Products, products, scaled
 from speedtronic.pure.reduction import like_real, real
 from speedtronic.pure.tree import tree_map
 
@@ -40,6 +45,7 @@ class Origin:
     sequence: int  # number of the delta in its stream
     tokens: float = attrs.field(default=1, order=False)  # counted targets
     staleness: int = attrs.field(default=0, order=False)  # rounds since its base
+    steps: int = attrs.field(default=1, order=False)  # inner steps in it
 
 
 class Aggregator(NamedTuple):
@@ -48,12 +54,33 @@ class Aggregator(NamedTuple):
     ``weigh`` gives each origin its weight, at least 0. ``init`` begins with the first
     tensor and its weight, ``update`` takes the next ones in order, ``finish`` answers.
     Tensors are real and at least float32. Weights come divided by the largest one.
+
+    The rest may be left out. ``level`` gives factors that make deltas comparable, such
+    as `by_steps`; parameters are multiplied by them first. With ``combine`` parameters
+    are folded with what it returns in place of the weights: it gets those, and the
+    products of the levelled deltas. Deltas that it gives 0 are not folded at all,
+    unless it gives 0 to all. ``buffers`` folds buffers of any dtype instead; then a
+    buffer is set only if more than half of the deltas have it.
     """
 
     weigh: Callable[[Sequence[Origin]], Sequence[float]]
     init: Callable[[Tensor, float], Any]
     update: Callable[[Any, Tensor, float], Any]
     finish: Callable[[Any], Tensor]
+    level: Callable[[Sequence[Origin]], Sequence[float]] | None = None
+    combine: Callable[[Sequence[float], Products], Sequence[float]] | None = None
+    needs: Literal["squares", "pairs"] = "pairs"  # what ``combine`` looks at
+    buffers: "Aggregator | None" = None
+    least: int = 1  # deltas with a vote that it is defined for
+
+
+class Part(NamedTuple):
+    """What becomes of one delta in the fold."""
+
+    origin: Origin
+    weight: float  # in the fold of buffers
+    share: float | None  # in the fold of parameters; None leaves them out
+    factor: float = 1.0  # parameters are multiplied by it first
 
 
 class MeanState(NamedTuple):
@@ -72,17 +99,90 @@ def mean(*, discount: bool = False) -> Aggregator:
     >>> mean().weigh([Origin("a", "s", 1), Origin("b", "s", 1)])
     [1.0, 1.0]
     """
-    return _mean_by(lambda origin: 1.0, discount)
+    return _mean_by(alike, discount)
 
 
-def token_mean(*, discount: bool = False) -> Aggregator:
+def token_mean(*, cap: float | None = 2.0, discount: bool = False) -> Aggregator:
     """Every token counts the same: a delta weighs as many tokens as went into it.
 
-    >>> two = Origin("a", "s", 1, tokens=50), Origin("b", "s", 1, tokens=200)
-    >>> token_mean().weigh(two)
-    [50, 200]
+    A node counts its own tokens, so no delta weighs more than ``cap`` times the median
+    of those with any (of an even number, the mean of the two in the middle): a node
+    that lies about its work has the say of ``cap`` nodes, not of all.
+
+    Args:
+        cap: None lets every count stand.
+        discount: multiply each weight by the `staleness_weight`.
+
+    >>> counts = {"a": 50, "b": 70, "c": 900}
+    >>> three = [Origin(node, "s", 1, tokens=n) for node, n in counts.items()]
+    >>> token_mean().weigh(three), token_mean(cap=None).weigh(three)
+    ([50, 70, 140.0], [50, 70, 900])
     """
-    return _mean_by(lambda origin: origin.tokens, discount)
+
+    def weigh(origins: Sequence[Origin]) -> list[float]:
+        tokens = [origin.tokens for origin in origins]
+        positive = [count for count in tokens if count > 0]
+        if cap is None or not positive or any(map(weight_problem, tokens)):
+            return tokens
+        most = cap * middle(positive)
+        return [count if count <= most else most for count in tokens]
+
+    return _mean_by(weigh, discount)
+
+
+def alike(origins: Sequence[Origin]) -> list[float]:
+    """The same weight for all.
+
+    >>> alike([Origin("a", "s", 1), Origin("b", "s", 1)])
+    [1.0, 1.0]
+    """
+    return [1.0 for _ in origins]
+
+
+def discounted(
+    weigh: Callable[[Sequence[Origin]], Sequence[float]],
+) -> Callable[[Sequence[Origin]], list[float]]:
+    """Weights as ``weigh`` gives them, times the `staleness_weight`.
+
+    >>> discounted(alike)([Origin("a", "s", 1, staleness=3)])
+    [0.5]
+    """
+    return lambda origins: [
+        weight * staleness_weight(origin.staleness)
+        for origin, weight in zip(origins, weigh(origins), strict=True)
+    ]
+
+
+def by_steps(origins: Sequence[Origin]) -> list[float]:
+    """Factors that scale deltas of more inner steps than the median down to it.
+
+    A node whose upload took long hands in the work of several rounds at once. Beside
+    the others that looks like an outlier, and a bound that lets it pass lets the same
+    length pass for everybody. Deltas of fewer steps stay as they are: whoever counts
+    the own steps could grow by telling few.
+
+    >>> steps = {"a": 50, "b": 200, "c": 50}
+    >>> by_steps([Origin(node, "s", 1, steps=n) for node, n in steps.items()])
+    [1.0, 0.25, 1.0]
+    """
+    usual = middle([origin.steps for origin in origins]) if origins else 0.0
+    return [
+        usual / origin.steps if 0 < usual < origin.steps else 1.0 for origin in origins
+    ]
+
+
+def middle(values: Sequence[float]) -> float:
+    """The median; of an even number, the mean of the two in the middle.
+
+    >>> middle([5.0, 1.0, 2.0]), middle([4, 1, 2, 9])
+    (2.0, 3.0)
+    """
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[half]
+    low, high = ordered[half - 1], ordered[half]
+    return low + (high - low) / 2  # their sum may be too large for a float
 
 
 def staleness_weight(staleness: int) -> float:
@@ -112,8 +212,8 @@ def voters(origins: Iterable[Origin], rule: Aggregator) -> list[tuple[Origin, fl
     """Who has a vote, in the order of the sum, with weights of which the largest is 1.
 
     Raises:
-        ValueError: an origin appears twice, a weight is negative or not finite, or
-            all of them are 0.
+        ValueError: an origin appears twice, a weight is negative or not finite, all of
+            them are 0, or there are fewer deltas than the rule is defined for.
 
     >>> two = Origin("b", "s", 1, tokens=8), Origin("a", "s", 9, tokens=2)
     >>> [(origin.node, weight) for origin, weight in voters(two, token_mean())]
@@ -131,19 +231,64 @@ def voters(origins: Iterable[Origin], rule: Aggregator) -> list[tuple[Origin, fl
     largest = max(weights, default=1.0)
     if not largest:
         raise ValueError(f"all {len(ordered)} weights are 0: there is no mean")
-    return [(o, w / largest) for o, w in zip(ordered, weights, strict=True) if w]
+    found = [(o, w / largest) for o, w in zip(ordered, weights, strict=True) if w]
+    if 0 < len(found) < rule.least:
+        raise ValueError(
+            f"expected at least {rule.least} deltas, which this rule needs to tell a "
+            f"wrong one from the others, found {len(found)}; wait for more of them"
+        )
+    return found
+
+
+def parts(
+    order: Sequence[tuple[Origin, float]], rule: Aggregator, table: Products | None
+) -> list[Part]:
+    """What becomes of each delta.
+
+    Args:
+        order: of `voters`.
+        rule: the same.
+        table: products of the deltas as they are; only for a rule that combines.
+
+    >>> two = [(Origin("a", "s", 1), 1.0), (Origin("b", "s", 1), 0.5)]
+    >>> [part.share for part in parts(two, mean(), None)]
+    [1.0, 0.5]
+    """
+    origins, weights = [o for o, _ in order], [w for _, w in order]
+    factors: Sequence[float] = (
+        rule.level(origins) if rule.level else [1.0 for _ in order]
+    )
+    if rule.combine is None or table is None:
+        return [
+            Part(o, w, w, f) for o, w, f in zip(origins, weights, factors, strict=True)
+        ]
+    shares = rule.combine(weights, scaled(table, factors))
+    shares = [s * f for s, f in zip(shares, factors, strict=True)]
+    used = [s if s or not any(shares) else None for s in shares]
+    return [Part(o, w, s) for o, w, s in zip(origins, weights, used, strict=True)]
+
+
+def asks(rule: Aggregator, count: int) -> bool:
+    """Whether the rule has to know the products of ``count`` deltas first.
+
+    >>> asks(mean(), 3)
+    False
+    """
+    return rule.combine is not None and count > 0
 
 
 def aggregate(deltas: Mapping[Origin, Delta], rule: Aggregator) -> Delta | None:
     """One delta for all of them; None when there are none.
 
     Args:
-        deltas: may be lazy: values are asked for once, in order, one at a time.
+        deltas: may be lazy: values are asked for once, in order, one at a time. A rule
+            that compares whole deltas holds all of them; in files they need not be in
+            memory (`speedtronic.shell.aggregate_files`).
         rule: such as ``mean()``.
 
     Raises:
-        ValueError: deltas differ in parameters, shapes or dtypes, or the weights
-            cannot be used; with the node's name.
+        ValueError: deltas differ in parameters, shapes or dtypes (with the node's
+            name), the weights cannot be used, or there are too few for the rule.
 
     >>> three = {
     ...     Origin(name, "s", 1): Delta(params={"w": torch.tensor([x])}, buffers={})
@@ -153,28 +298,49 @@ def aggregate(deltas: Mapping[Origin, Delta], rule: Aggregator) -> Delta | None:
     {'w': tensor([3.])}
     """
     order = voters(deltas, rule)
+    table = None
+    if asks(rule, len(order)):
+        deltas = {origin: deltas[origin] for origin, _ in order}
+        _outline(deltas)
+        vectors = [delta.params for delta in deltas.values()]
+        table = products(vectors, crossed=rule.needs == "pairs")
     outline = Weights(params={}, buffers={})  # on the meta device: shapes and dtypes
     states: dict[str, Any] = {}
-    for origin, weight in order:
-        delta = deltas[origin]
-        outline = join_outline(outline, origin, delta)
+    senders: dict[str, int] = {}
+    for part in parts(order, rule, table):
+        delta = deltas[part.origin]
+        outline = join_outline(outline, part.origin, delta)
         for path, x in named(delta).items():
-            leaf = leaf_rule(rule, x.dtype)
+            of_params = path.startswith("params.")
+            weight = part.share if of_params else part.weight
+            if weight is None:
+                continue
+            leaf = rule if of_params else buffer_rule(rule, x.dtype)
+            value = times(widen(x), part.factor) if of_params else widen(x)
             states[path] = (
-                leaf.update(states[path], widen(x), weight)
+                leaf.update(states[path], value, weight)
                 if path in states
-                else leaf.init(widen(x), weight)
+                else leaf.init(value, weight)
             )
+            senders[path] = senders.get(path, 0) + 1
         del delta
     if not order:
         return None
-    likes = named(Delta(params=outline.params, buffers=outline.buffers))
-    return from_named(
-        {
-            path: narrow(like, leaf_rule(rule, like.dtype).finish(states[path]))
-            for path, like in likes.items()
-        }
-    )
+    found = {}
+    likes = Delta(params=outline.params, buffers=outline.buffers)
+    for path, like in named(likes).items():
+        of_params = path.startswith("params.")
+        if of_params or is_set(rule, senders[path], len(order)):
+            leaf = rule if of_params else buffer_rule(rule, like.dtype)
+            found[path] = narrow(like, leaf.finish(states[path]))
+    return from_named(found)
+
+
+def _outline(deltas: Mapping[Origin, Delta]) -> None:
+    """Raise ValueError unless all deltas are of one model."""
+    outline = Weights(params={}, buffers={})
+    for origin, delta in deltas.items():
+        outline = join_outline(outline, origin, delta)
 
 
 def join_outline(outline: Weights, origin: Origin, delta: Delta) -> Weights:
@@ -197,13 +363,27 @@ def join_outline(outline: Weights, origin: Origin, delta: Delta) -> Weights:
     return joined
 
 
-def leaf_rule(rule: Aggregator, dtype: torch.dtype) -> Aggregator:
-    """The rule for tensors of a dtype: integers and booleans keep the largest value.
+def buffer_rule(rule: Aggregator, dtype: torch.dtype) -> Aggregator:
+    """The rule for buffers of a dtype.
 
-    >>> leaf_rule(mean(), torch.int64).update(torch.tensor(3), torch.tensor(5), 1.0)
+    Without one of its own, integers and booleans keep the largest value, and floats are
+    folded as parameters are.
+
+    >>> buffer_rule(mean(), torch.int64).update(torch.tensor(3), torch.tensor(5), 1.0)
     tensor(5)
     """
+    if rule.buffers is not None:
+        return rule.buffers
     return rule if dtype.is_floating_point or dtype.is_complex else _LARGEST
+
+
+def is_set(rule: Aggregator, senders: int, voters: int) -> bool:
+    """Whether a buffer that so many deltas have gets a new value.
+
+    >>> is_set(mean(), 1, 3), is_set(mean()._replace(buffers=mean()), 1, 3)
+    (True, False)
+    """
+    return senders > 0 and (rule.buffers is None or 2 * senders > voters)
 
 
 def widen(x: Tensor) -> Tensor:
@@ -229,34 +409,36 @@ def narrow(like: Tensor, x: Tensor) -> Tensor:
     return like_real(like, x).to(like.dtype)
 
 
-def _mean_by(weight: Callable[[Origin], float], discount: bool) -> Aggregator:
-    def weigh(origins: Sequence[Origin]) -> list[float]:
-        if not discount:
-            return [weight(origin) for origin in origins]
-        return [weight(o) * staleness_weight(o.staleness) for o in origins]
+def times(x: Tensor, weight: float) -> Tensor:
+    """``x * weight``, which is rounded to the dtype of ``x``; ``x`` itself for 1.
 
+    >>> times(torch.tensor([2.0]), 0.5)
+    tensor([1.])
+    """
+    return x if weight == 1.0 else x * weight
+
+
+def _mean_by(
+    weigh: Callable[[Sequence[Origin]], Sequence[float]], discount: bool
+) -> Aggregator:
     def init(x: Tensor, weight: float) -> MeanState:
-        return MeanState(_times(x, weight), weight)
+        return MeanState(times(x, weight), weight)
 
     def update(state: MeanState, x: Tensor, weight: float) -> MeanState:
-        return MeanState(state.total + _times(x, weight), state.weight + weight)
+        return MeanState(state.total + times(x, weight), state.weight + weight)
 
     def finish(state: MeanState) -> Tensor:
         return state.total / state.weight
 
-    return Aggregator(weigh, init, update, finish)
+    return Aggregator(discounted(weigh) if discount else weigh, init, update, finish)
 
 
 _LARGEST = Aggregator(
-    weigh=lambda origins: [1.0 for _ in origins],
+    weigh=alike,
     init=lambda x, weight: x,
     update=lambda state, x, weight: torch.maximum(state, x),
     finish=lambda state: state,
 )
-
-
-def _times(x: Tensor, weight: float) -> Tensor:
-    return x if weight == 1.0 else x * weight  # the weight is rounded to x's dtype
 
 
 def _told(origin: Origin) -> str:

@@ -59,9 +59,11 @@ class StepRecord:
     round_seconds: float  # meeting other nodes: handing over, taking in, pausing
     memory_bytes: int | None  # held on the device by this process
     skipped_steps: int  # cumulative, gradient not finite
+    mfu: float | None = None  # share of the peak that the model's products take
     loss_scale: float | None = None  # of fp16
     validation_loss: float | None = None  # nats per target, if evaluated after it
     bits_per_byte: float | None = None  # of the validation text
+    average_validation_loss: float | None = None  # of the averaged weights, if any
     metrics: Mapping[str, float] = attrs.field(factory=dict)  # the model's own
 
 
@@ -117,8 +119,8 @@ def scalars(record: StepRecord) -> dict[str, float]:
 
 
 def _grouped(name: str) -> str:
-    if name in ("validation_loss", "bits_per_byte"):
-        return f"validation/{name.removeprefix('validation_')}"
+    if name in ("validation_loss", "bits_per_byte", "average_validation_loss"):
+        return f"validation/{name.replace('validation_', '')}"
     if name.endswith("_seconds"):
         return f"seconds/{name.removesuffix('_seconds')}"
     return f"train/{name}"

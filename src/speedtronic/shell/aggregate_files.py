@@ -2,8 +2,9 @@
 
 The same bits as ``outer_step(state, aggregate(deltas, rule), outer)``, which is the
 definition; only the order of work differs: row by row of every tensor, over all files,
-so that each number is read once and used while it is in the cache. The state is
-donated: the step writes over it.
+so that each number is read once and used while it is in the cache. For a rule that
+compares whole deltas there is a pass before, in which their products are added up. The
+state is donated: the step writes over it.
 
 Rows are of the length up to which torch stays on one thread, on purpose. A leader
 aggregates beside a training process, and threads that wait for one another inside of
@@ -22,13 +23,24 @@ from torch import Tensor
 from speedtronic.pure.aggregate import (
     Aggregator,
     Origin,
+    Part,
+    asks,
+    buffer_rule,
+    is_set,
     join_outline,
-    leaf_rule,
+    parts,
+    times,
     voters,
     widen,
 )
 from speedtronic.pure.delta import Delta, Weights
 from speedtronic.pure.outer import OuterInfo, OuterRule, OuterState, check_step, move
+from speedtronic.pure.products import (
+    Products,
+    add_to_tally,
+    finish_tally,
+    start_tally,
+)
 from speedtronic.pure.reduction import real
 from speedtronic.pure.tree import evolve, named_leaves
 from speedtronic.shell.delta_file import DeltaFile, open_delta, spans
@@ -47,7 +59,8 @@ def outer_step_from_files(
 
     Raises:
         ValueError: a delta does not fit or its weight cannot be used, with the node's
-            name, or a tensor of ``state`` is not contiguous; the state is as it was.
+            name, there are too few for the rule, or a tensor of ``state`` is not
+            contiguous; the state is as it was.
         Damaged: a file is not whole; the state is as it was, unless the file was cut
             while it was read.
     """
@@ -56,20 +69,22 @@ def outer_step_from_files(
         return state, OuterInfo(delta_norm=torch.zeros(()))
     with ExitStack() as stack:
         outline = Weights(params={}, buffers={})
-        opened: list[tuple[DeltaFile, float]] = []
-        for origin, weight in order:
+        opened: list[DeltaFile] = []
+        for origin, _ in order:
             file = stack.enter_context(open_delta(files[origin]))
             outline = join_outline(outline, origin, file.outline())
-            opened.append((file, weight))
+            opened.append(file)
         delta = Delta(params=outline.params, buffers=outline.buffers)
         check_step(state, delta, outer)
         _check_contiguous(state)
+        asked = asks(rule, len(order))
+        table = _products(opened, crossed=rule.needs == "pairs") if asked else None
+        judged = list(zip(opened, parts(order, rule, table), strict=True))
         for name, buffer in state.weights.buffers.items():
-            _set(buffer, _having(opened, f"buffers.{name}"), rule)
+            _set(buffer, judged, f"buffers.{name}", rule)
         squares = 0.0
         for name in state.weights.params:
-            pieces = _having(opened, f"params.{name}")
-            squares += _step(state, name, pieces, rule, outer)
+            squares += _step(state, name, judged, rule, outer)
     after = evolve(state, round=state.round + 1)
     return after, OuterInfo(delta_norm=torch.tensor(math.sqrt(squares)))
 
@@ -80,29 +95,41 @@ def _check_contiguous(state: OuterState) -> None:
         raise ValueError(f"state{told[0]} is not contiguous, so rows cannot be written")
 
 
+def _products(files: Sequence[DeltaFile], *, crossed: bool) -> Products:
+    """One pass over all parameters, in the order of `products.products`."""
+    tally = start_tally(len(files), crossed=crossed)
+    for path in sorted(p for p in files[0].likes if p.startswith("params.")):
+        for start, stop in files[0].spans(path):
+            rows = [widen(file.read(path, start, stop)) for file in files]
+            tally = add_to_tally(tally, rows)
+    return finish_tally(tally)
+
+
 class _Piece(NamedTuple):
     """One tensor of one file."""
 
     file: DeltaFile
     path: str
     weight: float
+    factor: float = 1.0
 
     def read(self, start: int, stop: int) -> Tensor:
-        return widen(self.file.read(self.path, start, stop))
-
-
-def _having(files: Sequence[tuple[DeltaFile, float]], path: str) -> list[_Piece]:
-    return [_Piece(file, path, weight) for file, weight in files if path in file.likes]
+        return times(widen(self.file.read(self.path, start, stop)), self.factor)
 
 
 def _step(
     state: OuterState,
     name: str,
-    pieces: list[_Piece],
+    judged: Sequence[tuple[DeltaFile, Part]],
     rule: Aggregator,
     outer: OuterRule,
 ) -> float:
     """Move one parameter; return the sum of its delta's squares."""
+    pieces = [
+        _Piece(file, f"params.{name}", part.share, part.factor)
+        for file, part in judged
+        if part.share is not None
+    ]
     value = _flat(state.weights.params[name])
     momentum = _flat(state.momentum[name]) if outer.momentum else None
     squares = 0.0  # a number: small tensors between the rows would scatter the heap
@@ -117,11 +144,19 @@ def _step(
     return squares
 
 
-def _set(buffer: Tensor, pieces: list[_Piece], rule: Aggregator) -> None:
-    """Give one buffer its aggregated value, if any file has one."""
+def _set(
+    buffer: Tensor,
+    judged: Sequence[tuple[DeltaFile, Part]],
+    path: str,
+    rule: Aggregator,
+) -> None:
+    """Give one buffer its aggregated value, if enough files have one."""
+    pieces = [_Piece(f, path, p.weight) for f, p in judged if path in f.likes]
+    if not is_set(rule, len(pieces), len(judged)):
+        return
     flat = _flat(buffer)
-    leaf = leaf_rule(rule, buffer.dtype)
-    for start, stop in spans(len(flat) if pieces else 0):
+    leaf = buffer_rule(rule, buffer.dtype)
+    for start, stop in spans(len(flat)):
         flat[start:stop].copy_(_fold(leaf, pieces, start, stop))
 
 

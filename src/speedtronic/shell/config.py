@@ -23,6 +23,7 @@ from speedtronic.shell.config_shorthand import canonical, expand, says_nothing
 from speedtronic.shell.config_structure import found, structure
 
 _TEXT_TYPES = (str, str | None, Secret | None)
+_MAX_NAMES = 16  # of a path; beside what a value holds, files nest no deeper
 _QUOTES, _NULLS = ("'", '"'), ("null", "Null", "NULL", "~")
 
 
@@ -122,6 +123,10 @@ def _override(full: Mapping[str, Any], assignment: str) -> dict[str, Any]:
         raise ConfigError(
             f"--set: expected PATH=VALUE such as optimizer.lr=1e-3, "
             f"found {spelled + equals!r}"
+        )
+    if len(given) > _MAX_NAMES:
+        raise ConfigError(
+            f"--set: expected a path of at most {_MAX_NAMES} names, found {len(given)}"
         )
     where = f"--set {shown(spelled)}"
     value = _value(given, text, where)

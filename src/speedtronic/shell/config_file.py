@@ -15,9 +15,11 @@ from typing import Any
 import yaml
 
 from speedtronic.errors import ConfigError
+from speedtronic.pure import strict_json
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 100_000  # values a text may stand for, aliases counted each time
+MAX_DEPTH = 40  # values inside each other, aliases followed
 _PREFIX = "tag:yaml.org,2002:"
 _RESOLVERS = (  # kind, pattern, first characters; the first match wins
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -56,6 +58,26 @@ class _Loader(yaml.SafeLoader):
             _check_node(node, {})
         return node
 
+    # Depth is limited where tokens are made: all that comes later calls itself, and
+    # looking for keys takes longer the more brackets are open.
+    def fetch_flow_collection_start(self, kind: Any) -> None:
+        self._check_depth()
+        super().fetch_flow_collection_start(kind)
+
+    def add_indent(self, column: int) -> Any:
+        if column > self.indent:
+            self._check_depth()
+        return super().add_indent(column)
+
+    def _check_depth(self) -> None:
+        if self.flow_level + len(self.indents) >= MAX_DEPTH:
+            raise yaml.scanner.ScannerError(
+                None,
+                None,
+                f"values are nested deeper than {MAX_DEPTH}",
+                self.get_mark(),
+            )
+
 
 class _Dumper(yaml.SafeDumper):
     """Quotes what `_Loader` would not read back as text; repeats, never aliases."""
@@ -75,6 +97,10 @@ for _kind, _pattern, _first in _RESOLVERS:
 
 def _construct_int(loader: _Loader, node: Any) -> int:
     text = node.value.replace("_", "")
+    if len(text) > strict_json.MAX_DIGITS:
+        raise yaml.constructor.ConstructorError(
+            None, None, f"a number has {len(text)} digits", node.start_mark
+        )
     if re.fullmatch(r"[-+]?0[0-9]+", text):
         raise yaml.constructor.ConstructorError(
             None, None, f"the number {node.value} has a leading zero", node.start_mark
@@ -91,26 +117,33 @@ _Loader.add_constructor(_PREFIX + "int", _construct_int)
 _Loader.add_constructor(_PREFIX + "float", _construct_float)
 
 
-def _check_node(node: Any, sizes: dict[int, int]) -> int:
-    """How many values a node stands for; raises for cycles, size and bad keys."""
-    size = sizes.get(id(node))
-    if size is not None:
-        if size == 0:
+def _check_node(node: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """How many values a node stands for, and how deep they are nested.
+
+    Raises for cycles, size, depth and bad keys. Each node is looked at once.
+    """
+    found = known.get(id(node))
+    if found is not None:
+        if found == (0, 0):
             _refuse("an alias stands inside what it names", node)
-        return size
-    sizes[id(node)] = 0  # not finished: meeting it again is a cycle
-    size = 1
+        return found
+    known[id(node)] = (0, 0)  # not finished: meeting it again is a cycle
+    inner = []
     if isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
             _check_key(key, keys)
-            size += _check_node(value, sizes)
+            inner.append(_check_node(value, known))
     elif isinstance(node, yaml.SequenceNode):
-        size += sum(_check_node(value, sizes) for value in node.value)
+        inner = [_check_node(value, known) for value in node.value]
+    size = 1 + sum(size for size, _ in inner)
+    depth = 1 + max((depth for _, depth in inner), default=0)
     if size > MAX_VALUES:
         _refuse(f"more than {MAX_VALUES} values, aliases counted each time", node)
-    sizes[id(node)] = size
-    return size
+    if depth > MAX_DEPTH + 1:
+        _refuse(f"values are nested deeper than {MAX_DEPTH}, aliases followed", node)
+    known[id(node)] = size, depth
+    return size, depth
 
 
 def _check_key(key: Any, keys: set[str]) -> None:
@@ -152,8 +185,6 @@ def parse_yaml(text: str, where: str) -> Any:
             f"{where}: not usable as YAML: the character U+{_code_point(error):04X} "
             f"at position {error.position} may not stand in it"
         ) from None
-    except RecursionError:
-        raise ConfigError(f"{where}: values are nested too deeply") from None
     except ValueError as error:  # a number beyond Python's own limits
         raise ConfigError(f"{where}: not usable as YAML: {error}") from None
 
@@ -170,24 +201,11 @@ def parse_json(text: str, where: str) -> Any:
         ConfigError: with the line and column where JSON says them.
     """
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        mapping = dict(pairs)
-        if len(mapping) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise ConfigError(f"{where}: the key {twice!r} stands twice in one object")
-        return mapping
-
-    def refuse(name: str) -> None:
-        raise ConfigError(f"{where}: {name} is not JSON")
-
     try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+        return strict_json.parse(text, MAX_DEPTH)
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}:{error.colno}"
         raise ConfigError(f"{place}: not usable as JSON: {error.msg}") from None
-    except RecursionError:
-        raise ConfigError(f"{where}: values are nested too deeply") from None
     except ValueError as error:
         raise ConfigError(f"{where}: not usable as JSON: {error}") from None
 

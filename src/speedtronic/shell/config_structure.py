@@ -21,6 +21,7 @@ from cattrs.errors import (
 from cattrs.gen import make_dict_structure_fn, override
 
 from speedtronic.pure.config import Config, Secret
+from speedtronic.pure.strict_json import MAX_DIGITS
 from speedtronic.shell.config_names import did_you_mean, shown
 from speedtronic.shell.redact import redact
 
@@ -117,9 +118,15 @@ def _either(*kinds: type) -> Callable[[Any, Any], Any]:
 
     def hook(value: Any, _: Any) -> Any:
         for kind in kinds:
-            if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
+            like = (int, float) if kind is float else kind
+            if isinstance(value, like) and isinstance(value, bool) == (kind is bool):
                 return _converter.structure(value, kind)
-        names = {bool: "true, false", int: "an integer", str: "text"}
+        names = {
+            bool: "true, false",
+            int: "an integer",
+            float: "a number",
+            str: "text",
+        }
         expected = " or ".join(names[kind] for kind in kinds)
         raise _Mistake(f"expected {expected}, found {found(value)}")
 
@@ -138,7 +145,9 @@ def _plain(value: Any, path: str) -> Any:
         return value
     if isinstance(value, str):
         return _text(value, str)
-    if isinstance(value, int | float) and math.isfinite(value):
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, int) and abs(value) < 10**MAX_DIGITS:
         return value
     if isinstance(value, list | tuple):
         return [_plain(v, f"{path}[{i}]") for i, v in enumerate(value)]
@@ -246,6 +255,7 @@ _converter.register_structure_hook(str, _text)
 _converter.register_structure_hook(Secret, _secret)
 _converter.register_structure_hook(bool | str, _either(bool, str))
 _converter.register_structure_hook(int | str, _either(int, str))
+_converter.register_structure_hook(float | str, _either(float, str))
 _converter.register_structure_hook_func(
     lambda kind: getattr(kind, "__origin__", None) is dict, _free
 )

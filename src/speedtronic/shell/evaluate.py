@@ -1,8 +1,12 @@
-"""Loss on held-out data: sums over all batches, divided once."""
+"""Loss on held-out data: sums over all batches, divided once.
+
+A state that keeps an average of its weights is evaluated twice, with either of them.
+"""
 
 import itertools
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import attrs
 import torch
@@ -10,6 +14,7 @@ import torch
 from speedtronic.pure.inner import InnerState
 from speedtronic.pure.module import ModuleLoss
 from speedtronic.pure.types import Batch
+from speedtronic.shell.average import averaged_state
 from speedtronic.shell.data import Data
 from speedtronic.shell.session import Session, on_device
 
@@ -21,6 +26,25 @@ class Evaluation:
     loss: float  # nats per counted target
     targets: int
     bits_per_byte: float | None  # where the data knows its bytes
+    average_loss: float | None = None  # of the averaged weights, if there are any
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What a `StepRecord` says of it."""
+        return {
+            "validation_loss": self.loss,
+            "bits_per_byte": self.bits_per_byte,
+            "average_validation_loss": self.average_loss,
+        }
+
+    @property
+    def best_loss(self) -> float:
+        """Of the weights that do better: a checkpoint holds both."""
+        if self.average_loss is None or not math.isfinite(self.average_loss):
+            return self.loss
+        if not math.isfinite(self.loss):
+            return self.average_loss
+        return min(self.loss, self.average_loss)
 
 
 def evaluate(
@@ -71,7 +95,7 @@ def evaluate_held_out(
     state: InnerState,
     stop: Callable[[], bool] = lambda: False,
 ) -> Evaluation | None:
-    """Evaluate a state as the config's evaluation section says.
+    """Evaluate a state, and its average, as the config's evaluation section says.
 
     Returns:
         None if nothing is held out, or as `evaluate`.
@@ -80,13 +104,19 @@ def evaluate_held_out(
         return None
     section = session.config.evaluation
     size = section.batch_size or session.config.data.micro_batch_size
-    batches = data.validation_batches(size)
-    if section.max_batches is not None:
-        batches = itertools.islice(batches, section.max_batches)
-    return evaluate(
-        session.evaluation_loss,
-        state,
-        batches,
-        bytes_per_token=data.bytes_per_token(),
-        stop=stop,
-    )
+
+    def one(weights: InnerState) -> Evaluation | None:
+        batches = data.validation_batches(size)
+        return evaluate(
+            session.evaluation_loss,
+            weights,
+            itertools.islice(batches, section.max_batches),
+            bytes_per_token=data.bytes_per_token(),
+            stop=stop,
+        )
+
+    found, average = one(state), averaged_state(state)
+    if found is None or average is None:
+        return found
+    other = one(average)
+    return None if other is None else attrs.evolve(found, average_loss=other.loss)

@@ -10,6 +10,7 @@ that changed the parameters, so that a skipped one loses no learning rate.
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -56,6 +57,7 @@ class Tools:
     timebox: TimeBox | None
     interrupt: Interrupt
     run_id: str
+    mfu: Callable[[float | None], float | None]  # of so many tokens per second
     reasons: tuple[str, ...]  # why this run is not exact any more
     coordinator: Coordinator | None = None  # of a run with other nodes
     conductor: Conductor | None = None  # of a node with other ranks
@@ -263,10 +265,10 @@ class Loop:
             tokens=counters.tokens,
             memory_bytes=memory_bytes(self.session.device),
             skipped_steps=reading.skipped,
+            mfu=self.tools.mfu(lap.tokens_per_second),
             loss_scale=reading.scale,
-            validation_loss=None if evaluated is None else evaluated.loss,
-            bits_per_byte=None if evaluated is None else evaluated.bits_per_byte,
             metrics=reading.metrics,
+            **({} if evaluated is None else evaluated.recorded),
             **attrs.asdict(lap),
         )
         tools.log.write(record)
@@ -320,7 +322,9 @@ class Loop:
             tensors=captured.tensors,
             hub_config=hub_config(self.session),
             transient=self.session.transient,
-            validation_loss=self.evaluation.loss if fresh and self.evaluation else None,
+            validation_loss=self.evaluation.best_loss
+            if fresh and self.evaluation
+            else None,
             reasons=tuple(
                 dict.fromkeys(
                     (

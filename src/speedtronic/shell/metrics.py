@@ -50,6 +50,7 @@ class Past:
     attempts: int = 0
     loss: Summary = attrs.field(factory=Summary)
     validation_loss: Summary = attrs.field(factory=Summary)
+    average_validation_loss: Summary = attrs.field(factory=Summary)
     last: StepRecord | None = None  # of the newest logged step
 
 
@@ -318,13 +319,16 @@ def _integer(fields: dict[str, Any] | None, name: str) -> int:
 
 
 def _fold(past: Past, record: StepRecord) -> Past:
-    validation = past.validation_loss
-    if record.validation_loss is not None:
-        validation = add(validation, record.step, record.validation_loss)
+    def with_value(summary: Summary, value: float | None) -> Summary:
+        return summary if value is None else add(summary, record.step, value)
+
     return Past(
         attempts=past.attempts,
-        loss=add(past.loss, record.step, record.loss),
-        validation_loss=validation,
+        loss=with_value(past.loss, record.loss),
+        validation_loss=with_value(past.validation_loss, record.validation_loss),
+        average_validation_loss=with_value(
+            past.average_validation_loss, record.average_validation_loss
+        ),
         last=record,
     )
 

@@ -19,6 +19,7 @@ def measured_peak(
     device: torch.device,
     dtype: torch.dtype = torch.float32,
     *,
+    enough_s: float = _LONG_ENOUGH_S,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Floating-point operations per second of the fastest product.
@@ -26,6 +27,7 @@ def measured_peak(
     Args:
         device: which computes.
         dtype: of the matrices.
+        enough_s: seconds; no product larger than one that takes as long is tried.
         clock: seconds from any origin.
 
     >>> measured_peak(torch.device("cpu")) > 0
@@ -37,7 +39,7 @@ def measured_peak(
         _seconds(matrix, clock)  # the first of a size also loads and chooses kernels
         seconds = [_seconds(matrix, clock) for _ in range(_REPEATS)]
         best = max(best, 2 * size**3 / min(seconds))
-        if min(seconds) > _LONG_ENOUGH_S:
+        if min(seconds) > enough_s:
             break
     return best
 

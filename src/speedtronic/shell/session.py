@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,6 +14,7 @@ from speedtronic.errors import ConfigError, ModelError
 from speedtronic.pure.config import Config
 from speedtronic.pure.contract import ContractError, count_of
 from speedtronic.pure.data.position import node_key
+from speedtronic.pure.flops import flops_per_token
 from speedtronic.pure.gradient import gradient
 from speedtronic.pure.inner import Accumulated, InnerState, StepRule, init_inner
 from speedtronic.pure.module import (
@@ -57,6 +58,7 @@ class Session:
     train_loss: ModuleLoss
     evaluation_loss: ModuleLoss
     initial: InnerState  # before the first step, on the device
+    flops_per_token: int  # of the model; 0 for data that has no tokens
     transient: frozenset[str]  # buffers that are not part of a saved model
     notes: tuple[str, ...]  # what the user should be told once
     reasons: tuple[str, ...]  # why resuming may not be exact
@@ -151,6 +153,7 @@ def build_session(
             module, train=False, context=context, keyed_functions=False
         ),
         initial=state,
+        flops_per_token=_flops(config, params, example),
         transient=frozenset(buffers) - persistent_buffers(module),
         notes=(
             *notes,
@@ -159,6 +162,12 @@ def build_session(
         ),
         reasons=tried.reasons,
     )
+
+
+def _flops(config: Config, params: Params, example: Batch) -> int:
+    if not isinstance(example, Mapping) or "input_ids" not in example:
+        return 0
+    return flops_per_token(config, sum(x.numel() for x in params.values()))
 
 
 def _without_effect(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.inner import Accumulated, InnerState, StepInfo
+from speedtronic.pure.optim import begin_again
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.tree import evolve, tree_map
 from speedtronic.shell.data import Data, Prefetcher
@@ -131,7 +132,7 @@ class Stepper:
                 state, params=copied.params, buffers=state.buffers | copied.buffers
             )
         if reset_optimizer:
-            fresh = self._session.optimizer.init(state.params)
+            fresh = begin_again(self._session.optimizer, state.optimizer, state.params)
             state = evolve(state, optimizer=fresh)
         self.state = state
         if cursor is not None:

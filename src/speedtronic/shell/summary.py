@@ -49,6 +49,7 @@ class RunSummary:
     wall_seconds: float
     loss: Mapping[str, Any]  # last, min, max, mean, count, non_finite
     validation_loss: Mapping[str, Any]  # the same; min is the best
+    average_validation_loss: Mapping[str, Any]  # the same, of the averaged weights
     curve: tuple[tuple[int, float], ...]  # (step, loss), some hundred at most
 
 
@@ -102,6 +103,7 @@ def summarize(
         wall_seconds=wall_seconds,
         loss=_numbers(log.past.loss),
         validation_loss=_numbers(log.past.validation_loss),
+        average_validation_loss=_numbers(log.past.average_validation_loss),
         curve=log.past.loss.curve,
     )
 
@@ -140,6 +142,9 @@ def closing_lines(summary: RunSummary, width: int = 60) -> list[str]:
     best = summary.validation_loss["min"]
     if best is not None:
         said += f", best validation loss {best[1]:.4f} at step {best[0]}"
+    best = summary.average_validation_loss["min"]
+    if best is not None:
+        said += f", {best[1]:.4f} at step {best[0]} averaged"
     if summary.skipped_steps:
         said += f", {summary.skipped_steps} steps skipped"
     if len(summary.curve) < 2:

@@ -35,6 +35,7 @@ from speedtronic.shell.ranks import Ranks
 from speedtronic.shell.resuming import Resumed, find_resumed, restore_generators
 from speedtronic.shell.rundir import RECORD, Mode, RunDirectory
 from speedtronic.shell.session import Session
+from speedtronic.shell.shape_report import tell_shapes
 from speedtronic.shell.stepper import Counters, Stepper
 from speedtronic.shell.summary import (
     RunSummary,
@@ -47,6 +48,7 @@ from speedtronic.shell.summary import (
 )
 from speedtronic.shell.timebox import FILE as PROGRESS_FILE
 from speedtronic.shell.timebox import TimeBox
+from speedtronic.shell.utilization import Utilization
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class TrainResult:
     loss: float | None  # of the last logged step, nats
     validation_loss: float | None  # of the last evaluation, nats
     bits_per_byte: float | None
+    average_validation_loss: float | None  # the same, of the averaged weights
     exit_code: int  # 0, or 130 and 143 for an interrupted run
     run_directory: Path
     # None where an earlier process had finished the run, and in ranks after the first.
@@ -212,6 +215,7 @@ def _already_done(run: RunDirectory, step: int) -> TrainResult:
         loss=_last(told.get("loss")),
         validation_loss=_last(told.get("validation_loss")),
         bits_per_byte=None,
+        average_validation_loss=_last(told.get("average_validation_loss")),
         exit_code=0,
         run_directory=run.path,
         summary=None,
@@ -232,6 +236,7 @@ def _run(
     joined: Joined | None,
 ) -> TrainResult:
     config, ranks = call.config, call.ranks
+    mfu = Utilization(session, 1 if ranks is None else ranks.place.ranks)
     resumed = find_resumed(run, data, session, call.chosen)
     counters, state = Counters(), session.initial
     if resumed is not None:
@@ -292,12 +297,15 @@ def _run(
         timebox=timebox,
         interrupt=interrupt,
         run_id=run.run_id,
+        mfu=mfu,
         reasons=reasons,
         coordinator=coordinator,
         conductor=conductor,
     )
     loop = Loop(session, tools, Stepper(session, data, state, counters, ranks))
     log.event("train_start", counters.position, device=str(session.device))
+    if resumed is None:
+        tell_shapes(session, log, counters.position)
     status: Status = "failed"
     error: str | None = None
     try:
@@ -319,6 +327,7 @@ def _run(
         loss=_last(summary.loss),
         validation_loss=_last(summary.validation_loss),
         bits_per_byte=loop.evaluation.bits_per_byte if loop.evaluation else None,
+        average_validation_loss=_last(summary.average_validation_loss),
         exit_code=interrupt.exit_code or 0,
         run_directory=run.path,
         summary=summary,

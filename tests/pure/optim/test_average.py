@@ -8,6 +8,7 @@ from speedtronic.pure.optim.adamw import adamw
 from speedtronic.pure.optim.average import (
     Average,
     averaged,
+    begin_again,
     exponential_average,
     tail_average,
 )
@@ -123,3 +124,15 @@ def test_a_start_before_the_run_is_refused() -> None:
     """There are no steps to leave out."""
     with pytest.raises(ValueError, match="start: expected a number from 0"):
         tail_average(-1)
+
+
+def test_beginning_again_forgets_all_but_the_average() -> None:
+    """Moments are those of the first step; without an average all is new."""
+    both = averaged(adamw(0.1), exponential_average())
+    params = {"w": torch.ones(3, 4)}
+    _, state = run(both, 5)
+    again = begin_again(both, state, params)
+    plain = begin_again(adamw(0.1), adamw(0.1).init(params), params)
+
+    assert again.average is state.average
+    assert 0 == int(again.optimizer[0].count) == int(plain[0].count)

@@ -42,6 +42,7 @@ def test_every_field_is_in_the_id(field: str) -> None:
         ("run", "x"),
         ("lineage", "1a" * 31),
         ("node", "../x"),
+        ("node", "con"),
         ("stream", "AB" * 8),
         ("life", None),
         ("seq", 0),

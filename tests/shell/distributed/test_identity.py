@@ -50,12 +50,14 @@ def test_a_name_comes_from_the_config_then_the_environment_then_the_host(
 
 
 @pytest.mark.parametrize(
-    "host", ["", "---", "\u00e4"], ids=["none", "dashes", "umlaut"]
+    "host",
+    ["", "---", "\u00e4", "con", "AUX", "nul.local"],
+    ids=["none", "dashes", "umlaut", "con", "aux", "nul"],
 )
 def test_a_host_without_a_usable_name_is_node_0(
     monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    """A name of nothing but signs is none."""
+    """A name of nothing but signs is none, and neither is that of a device."""
     monkeypatch.delenv(NODE_VARIABLE, raising=False)
     monkeypatch.setattr(identity.platform, "node", lambda: host)
     assert "node-0" == node_name(named(None))

@@ -18,6 +18,7 @@ from speedtronic.errors import (
     SpeedtronicError,
     Unavailable,
 )
+from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round import names, run_file
 from speedtronic.pure.round.run_file import RunFile
 from speedtronic.shell.distributed import joining
@@ -340,3 +341,56 @@ def test_the_stores_open(lane: str) -> None:
             attrs.evolve(config, data=attrs.evolve(config.data, store="nowhere")),
             directory=token_folder(config),
         )
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("run.output_dir", "../.."),
+        ("run.name", "other"),
+        ("model.init_from", "/etc/passwd"),
+        ("data.text_path", "/etc/passwd"),
+        ("logging.file", "../log"),
+        ("distributed.node_id", "../x"),
+        ("data", {"store": "x"}),
+        ("data.sources", [{"path": "/etc/passwd", "weight": 1.0}]),
+        ("data.sources", ["text"]),
+        ("data.sources", 3),
+    ],
+)
+def test_a_recipe_says_nothing_of_this_machine(
+    lane: str, path: str, value: object
+) -> None:
+    """Where a node reads and writes is never the word of who wrote the run file."""
+
+    def told(run: RunFile) -> RunFile:
+        recipe = {**run.recipe, "config": {**run.recipe["config"], path: value}}
+        return attrs.evolve(run, recipe=recipe)
+
+    change(lane, told)
+    found = find_run_as_it_is(lane)
+    with pytest.raises(Corrupt, match="which each node decides for itself"):
+        join_run(found, [], role="auto", trust=True)
+    assert [] == list(Path.cwd().iterdir())
+
+
+def test_what_a_run_says_cannot_move_the_cursor(lane: str) -> None:
+    """A terminal would obey it."""
+
+    def told(run: RunFile) -> RunFile:
+        config = {**run.recipe["config"], "model.name": "\x1b[2Jgpt"}
+        return attrs.evolve(run, recipe={**run.recipe, "config": config})
+
+    change(lane, told)
+    joined = join_run(find_run_as_it_is(lane), [], role="auto", trust=False)
+    assert all(line.isprintable() for line in joined.lines)
+
+
+def find_run_as_it_is(place: str) -> Found:
+    """The run, whose recipe was changed, without the comparison of the lineage."""
+    lane = parse_lane(place)
+    revision = str(lane.head())
+    run = read_run_file(lane, revision)
+    assert run is not None
+    manifest = manifests.parse(lane.read(names.MANIFEST, revision))
+    return Found(place=place, lane=lane, revision=revision, manifest=manifest, run=run)

@@ -210,6 +210,48 @@ def test_names_in_an_entry_are_held_to_the_grammar(
         lane.head()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tree": {"a": ["../lane.json", 1]}},
+        {"tree": {"a": ["../../secret", 1]}},
+        {"tree": {"a": [["x"], 1]}},
+        {"tree": {"a": ["b" * 64, -1]}},
+        {"tree": {"a": ["b" * 64]}},
+        {"tree": []},
+        {"serial": 2},
+        {"serial": "1"},
+        {"previous": "../x"},
+        {"nonce": "../x"},
+        {"nonce": None},
+        {"message": 3},
+        {"more": 1},
+    ],
+    ids=repr,
+)
+def test_an_entry_of_another_form_is_corrupt(
+    root: Path, lane: DirectoryLane, change: dict[str, object]
+) -> None:
+    """Also with the right sum: a blob is a file of the name that stands there."""
+    lane.commit({"a": b"content"}, parent=None)
+    [entry] = (root / "log").iterdir()
+    told = json.loads(entry.read_bytes().partition(b"\n")[2]) | change
+    body = json.dumps(told).encode()
+    entry.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    with pytest.raises(Corrupt, match="log/000000000001 is"):
+        lane.head()
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"{}", b'{"format": NaN}', b"\xff"])
+def test_a_strange_lane_json_is_no_lane(
+    root: Path, lane: DirectoryLane, text: bytes
+) -> None:
+    """Whatever stands there."""
+    (root / "lane.json").write_bytes(text)
+    with pytest.raises(Denied, match="not of a lane of this version"):
+        DirectoryLane(root)
+
+
 @pytest.mark.parametrize("folder", ["log", "blobs", "staging"])
 def test_linked_folders_are_not_followed(
     root: Path, tmp_path: Path, lane: DirectoryLane, folder: str

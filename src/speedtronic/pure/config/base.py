@@ -77,6 +77,16 @@ def one_of(*allowed: str) -> Check:
     return check
 
 
+def word_or(check: Check, *words: str) -> Check:
+    """One of the given words, or a number that passes a check."""
+
+    def check_one(value: float | str) -> str | None:
+        told = None if value in words else check(0 if isinstance(value, str) else value)
+        return None if told is None else f"{', '.join(words)} or {told}"
+
+    return check_one
+
+
 def each(check: Check) -> Check:
     """A check applied to every element."""
 

@@ -10,6 +10,7 @@ from speedtronic.pure.config import Config, Data, Distributed, Model, Source
 from speedtronic.pure.config.fields import FIELDS, value_at
 from speedtronic.pure.config.model import REFERENCE_MODELS
 from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.rules import NUMBERS, least, rule_named
 
 ONLY_REFERENCE = (
     "n_layer",
@@ -230,6 +231,7 @@ def _distributed(c: Config) -> Iterator[str]:
             f"quorum: expected at most per_round {d.per_round}, found {d.quorum}"
         )
     yield from (f"distributed.{line}" for line in told)
+    yield from _enough(d)
     if d.lane is not None and d.repo_id is not None and d.lane != f"hub:{d.repo_id}":
         yield (
             f"distributed.repo_id: expected distributed.lane {d.lane!r}, which it is "
@@ -237,6 +239,19 @@ def _distributed(c: Config) -> Iterator[str]:
         )
     if d.enabled:
         yield from _enabled(c)
+
+
+def _enough(d: Distributed) -> Iterator[str]:
+    """Whether the rounds of whoever may lead have enough deltas for their rule."""
+    rule = rule_named(d.aggregate)
+    needed = least(rule, d.aggregate_faulty) if rule else 1
+    faulty = f" with aggregate_faulty {d.aggregate_faulty}"
+    told = faulty if rule and "faulty" in NUMBERS[rule] else ""
+    if d.quorum < needed and d.role != "worker":
+        yield (
+            f"distributed.quorum: expected at least {needed}, the deltas that "
+            f"aggregate {d.aggregate}{told} needs, found {d.quorum}"
+        )
 
 
 def _limits(d: Distributed) -> Limits:

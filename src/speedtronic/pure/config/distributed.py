@@ -4,6 +4,7 @@ import re
 
 import attrs
 
+from speedtronic.pure import rules
 from speedtronic.pure.config.base import (
     Secret,
     below_one,
@@ -36,6 +37,11 @@ def public_key(value: str) -> str | None:
 def above_one(value: float) -> str | None:
     """A factor that leaves room."""
     return None if value > 1 else "a number above 1"
+
+
+def at_least_one(value: float) -> str | None:
+    """A multiple that makes nothing smaller."""
+    return None if value >= 1 else "a number >= 1"
 
 
 @attrs.frozen(kw_only=True)
@@ -97,8 +103,23 @@ class Distributed:
     nesterov: bool = field(True, "Nesterov momentum; false is the heavy ball")
     aggregate: str = field(
         "mean",
-        "how deltas become one: mean or token_mean",
-        check=one_of("mean", "token_mean"),
+        "how deltas become one: " + ", ".join(rules.NAMES),
+        check=one_of(*rules.NAMES),
+    )
+    aggregate_faulty: int = field(
+        1,
+        "deltas of a round that trimmed_mean and multi_krum expect to be wrong",
+        check=not_negative,
+    )
+    aggregate_clip: float = field(
+        1.0,
+        "median lengths from which norm_clip and centered_clip shorten deltas",
+        check=positive,
+    )
+    aggregate_cap: float = field(
+        2.0,
+        "times the median tokens that a delta may weigh in token_mean",
+        check=at_least_one,
     )
     staleness_discount: bool = field(False, "weigh deltas of older bases less")
     buffers: str = field(

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from speedtronic.pure.config import Config
+from speedtronic.pure.config import Config, Source
 from speedtronic.pure.config.base import Scope
 
 
@@ -96,6 +96,25 @@ def shared(config: Config) -> dict[str, Any]:
         for path, field in FIELDS.items()
         if field.scope == "run"
     }
+
+
+def not_shared(agreed: Mapping[str, Any]) -> list[str]:
+    """Paths in what is said to be `shared` that are none, or each node's own.
+
+    Whoever wrote them would decide where another machine reads and writes.
+
+    >>> not_shared(shared(Config())), not_shared({"run.output_dir": "/", "lrr": 1})
+    ([], ['lrr', 'run.output_dir'])
+    >>> not_shared({"data.sources": [{"weight": 1.0, "path": "/etc"}]})
+    ['data.sources[0].path']
+    """
+    own = [p for p in agreed if p not in FIELDS or FIELDS[p].scope != "run"]
+    sources = agreed.get("data.sources", [])
+    known = {f.path for f in fields_of(Source) if f.scope == "run"}
+    for number, part in enumerate(sources if isinstance(sources, list) else [None]):
+        names = part if isinstance(part, Mapping) else [""]
+        own += [f"data.sources[{number}].{n}" for n in names if n not in known]
+    return sorted(own)
 
 
 def _shared(value: Any) -> Any:

@@ -9,6 +9,7 @@ from speedtronic.pure.config.base import (
     not_negative,
     one_of,
     positive,
+    word_or,
 )
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -137,7 +138,9 @@ class Checkpoint:
         3, "newest checkpoints to keep (null: all)", scope="free", check=positive
     )
     keep_best: bool = field(
-        True, "also keep the one with the lowest validation loss", scope="free"
+        True,
+        "also keep the one with the lowest validation loss, averaged weights included",
+        scope="free",
     )
     resume: bool | str = field(
         False, "true, false, auto, a checkpoint folder, or a lane", scope="free"
@@ -165,6 +168,12 @@ class Logging:
         (), "tensorboard, wandb, trackio or package.module:factory", scope="free"
     )
     project: str = field("speedtronic", "project name for trackers", scope="free")
+    peak_flops: float | str = field(
+        "auto",
+        "operations per second that mfu is a share of: a number, auto (measured), none",
+        scope="node",
+        check=word_or(positive, "auto", "none"),
+    )
 
 
 @attrs.frozen(kw_only=True)

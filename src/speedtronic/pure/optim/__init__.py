@@ -4,6 +4,7 @@ from speedtronic.pure.optim.adamw import adamw
 from speedtronic.pure.optim.average import (
     Average,
     averaged,
+    begin_again,
     exponential_average,
     tail_average,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "apply_updates",
     "assignment",
     "averaged",
+    "begin_again",
     "cautious",
     "chain",
     "clip_by_global_norm",

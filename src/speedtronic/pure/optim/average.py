@@ -26,7 +26,7 @@ from speedtronic.pure.optim.base import (
     apply_updates,
     check_range,
 )
-from speedtronic.pure.tree import state
+from speedtronic.pure.tree import evolve, state
 from speedtronic.pure.types import Params
 
 
@@ -129,6 +129,25 @@ def averaged(optimizer: Optimizer, average: Average) -> Optimizer:
         return after, AveragedState(optimizer=inner, average=kept)
 
     return Optimizer(init, update, fused)
+
+
+def begin_again(optimizer: Optimizer, opt_state: OptState, params: Params) -> OptState:
+    """An optimizer's first state, with the average that ``opt_state`` has, if any.
+
+    Moments are about gradients and may be out of date; an average is about weights.
+
+    >>> from speedtronic.pure.optim.sgd import sgd
+    >>> w, clock = {"w": torch.tensor([1.0])}, Clock(step=torch.tensor(0))
+    >>> both = averaged(sgd(1.0, momentum=0.9), exponential_average())
+    >>> _, after = both.update(w, both.init(w), w, clock)
+    >>> again = begin_again(both, after, w)
+    >>> again.average is after.average, again.optimizer is after.optimizer
+    (True, False)
+    """
+    fresh = optimizer.init(params)
+    if isinstance(fresh, AveragedState) and isinstance(opt_state, AveragedState):
+        return evolve(fresh, average=opt_state.average)
+    return fresh
 
 
 def _average(weight: Schedule) -> Average:

@@ -14,13 +14,14 @@ from typing import Any
 
 import attrs
 
+from speedtronic.errors import Corrupt
 from speedtronic.pure.round import plain
 from speedtronic.pure.round.names import (
     HASH,
-    NODE,
     NODE_MEANING,
     WORD,
     DeltaName,
+    is_node,
 )
 
 SCHEMA = 1
@@ -29,7 +30,22 @@ MAX_HEADER_BYTES = 4096
 
 hash_text = plain.text(HASH, "64 lower-case hex digits")
 word_text = plain.text(WORD, "16 lower-case hex digits")
-node_text = plain.text(NODE, NODE_MEANING)
+
+
+def node_text(value: Any, where: str) -> str:
+    """Read the name of a node, held to the grammar of every name on a lane.
+
+    Raises:
+        Corrupt: it is none.
+
+    >>> node_text("con", "header.node")
+    Traceback (most recent call last):
+    speedtronic.errors.Corrupt: header.node: expected 1 to 64 of ...
+    """
+    if not is_node(value):
+        raise Corrupt(f"{where}: expected {NODE_MEANING}, found {plain.shorten(value)}")
+    return str(value)
+
 
 _READERS: dict[str, plain.Reader[Any]] = {
     "schema": plain.one_of(SCHEMA),

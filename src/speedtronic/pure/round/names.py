@@ -142,6 +142,16 @@ def check_node(node: str) -> str:
     return node
 
 
+def is_node(node: object) -> bool:
+    """Whether a node may have this name.
+
+    >>> is_node("gpu-1"), is_node("con"), is_node("../x")
+    (True, False, False)
+    """
+    fits = isinstance(node, str) and _NODE.fullmatch(node) is not None
+    return fits and name_problem(node) is None
+
+
 def check_life(life: str) -> str:
     """Return a life if it is 16 lower-case hex digits, drawn when a process starts."""
     if not _WORD.fullmatch(life):

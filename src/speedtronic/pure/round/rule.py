@@ -7,49 +7,110 @@ Absent on purpose: rules that a manifest cannot name. Whoever asks "what if" pas
 functions of their own to a replay.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from speedtronic.errors import Corrupt
-from speedtronic.pure.aggregate import Aggregator, Origin, mean, token_mean
+from speedtronic.pure import robust, rules
+from speedtronic.pure.aggregate import Aggregator, Origin, by_steps, mean, token_mean
 from speedtronic.pure.outer import OuterRule
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Scalar
-
-RULES = {"mean": mean, "token_mean": token_mean}
 
 
 @attrs.frozen(kw_only=True)
 class RoundRule:
     """What all leaders of a run do with the deltas that count."""
 
-    aggregate: Literal["mean", "token_mean"] = "mean"
+    aggregate: rules.Rule = "mean"
+    cap: float = 2.0  # of `token_mean`, in median tokens
+    clip: float = 1.0  # of `norm_clip` and `centered_clip`, in median lengths
+    faulty: int = 1  # of `trimmed_mean` and `multi_krum`, deltas of a round
     discount: bool = False  # weigh by staleness, `aggregate.staleness_weight`
     outer: OuterRule = OuterRule()
+
+    def __attrs_post_init__(self) -> None:
+        problems = rules.number_problems(
+            cap=self.cap, clip=self.clip, faulty=self.faulty
+        )
+        if problems:
+            raise ValueError("; ".join(problems))
 
     @property
     def aggregator(self) -> Aggregator:
         """The rule as functions of tensors."""
-        return RULES[self.aggregate](discount=self.discount)
+        discount = self.discount
+        match self.aggregate:
+            case "mean":
+                return mean(discount=discount)
+            case "token_mean":
+                return token_mean(cap=self.cap, discount=discount)
+            case "norm_clip":
+                return robust.norm_clip(self.clip, discount=discount)
+            case "median":
+                return robust.median(discount=discount)
+            case "trimmed_mean":
+                return robust.trimmed_mean(self.faulty, discount=discount)
+            case "geometric_median":
+                return robust.geometric_median(discount=discount)
+            case "centered_clip":
+                return robust.centered_clip(self.clip, discount=discount)
+            case "multi_krum":
+                return robust.multi_krum(self.faulty, discount=discount)
+
+    @property
+    def least(self) -> int:
+        """The fewest deltas of a round."""
+        return rules.least(self.aggregate, self.faulty)
+
+
+def clipped(
+    rule: RoundRule, origins: Sequence[Origin], lengths: Sequence[float]
+) -> tuple[Origin, ...]:
+    """Whose deltas `norm_clip` shortens in a round; nobody's under another rule.
+
+    Args:
+        rule: of the run.
+        origins: of the deltas that count.
+        lengths: the 2-norm of each, as they were handed in.
+
+    >>> three = [Origin(node, "s", 1) for node in "abc"]
+    >>> rule = RoundRule(aggregate="norm_clip", clip=2.0)
+    >>> [origin.node for origin in clipped(rule, three, [1.0, 1.1, 30.0])]
+    ['c']
+    """
+    if rule.aggregate != "norm_clip" or not origins:
+        return ()
+    levelled = [f * x for f, x in zip(by_steps(origins), lengths, strict=True)]
+    found = robust.clipped(levelled, rule.clip)
+    return tuple(o for o, cut in zip(origins, found, strict=True) if cut)
 
 
 def to_numbers(rule: RoundRule) -> tuple[tuple[str, Scalar], ...]:
-    """As a manifest carries it, sorted by name.
+    """As a manifest carries it, sorted by name; numbers of other rules are left out.
 
     >>> to_numbers(RoundRule())
     (('aggregate', 'mean'), ('discount', 0), ('learning_rate', 0.7), ('momentum', 0.9),
      ('nesterov', 1))
+    >>> dict(to_numbers(RoundRule(aggregate="multi_krum", faulty=2)))["faulty"]
+    2
     """
     outer = rule.outer
-    return (
-        ("aggregate", rule.aggregate),
-        ("discount", int(rule.discount)),
-        ("learning_rate", float(outer.learning_rate)),
-        ("momentum", float(outer.momentum)),
-        ("nesterov", int(outer.nesterov)),
-    )
+    own: dict[rules.Number, Scalar] = {
+        "cap": float(rule.cap),
+        "clip": float(rule.clip),
+        "faulty": int(rule.faulty),
+    }
+    numbers: dict[str, Scalar] = {
+        "aggregate": rule.aggregate,
+        "discount": int(rule.discount),
+        "learning_rate": float(outer.learning_rate),
+        "momentum": float(outer.momentum),
+        "nesterov": int(outer.nesterov),
+    }
+    numbers |= {str(name): own[name] for name in rules.NUMBERS[rule.aggregate]}
+    return tuple(sorted(numbers.items()))
 
 
 def from_numbers(numbers: tuple[tuple[str, Scalar], ...]) -> RoundRule:
@@ -62,17 +123,18 @@ def from_numbers(numbers: tuple[tuple[str, Scalar], ...]) -> RoundRule:
     True
     """
     found: Mapping[str, Scalar] = dict(numbers)
-    expected = [name for name, _ in to_numbers(RoundRule())]
+    name = rules.rule_named(str(found.get("aggregate", "mean")))
+    if name is None:
+        known = ", ".join(rules.NAMES)
+        raise Corrupt(
+            f"manifest.outer.aggregate: expected one of {known}, found"
+            f" {found['aggregate']}"
+        )
+    expected = [key for key, _ in to_numbers(RoundRule(aggregate=name))]
     if sorted(found) != expected:
         raise Corrupt(
             f"manifest.outer: expected the keys {', '.join(expected)}, found"
             f" {', '.join(sorted(found)) or 'none'}"
-        )
-    name = found["aggregate"]
-    if name not in RULES:
-        known = ", ".join(RULES)
-        raise Corrupt(
-            f"manifest.outer.aggregate: expected one of {known}, found {name}"
         )
     try:
         outer = OuterRule(
@@ -80,13 +142,17 @@ def from_numbers(numbers: tuple[tuple[str, Scalar], ...]) -> RoundRule:
             momentum=float(found["momentum"]),
             nesterov=bool(found["nesterov"]),
         )
-    except ValueError as error:
+        default = RoundRule()
+        return RoundRule(
+            aggregate=name,
+            cap=float(found.get("cap", default.cap)),
+            clip=float(found.get("clip", default.clip)),
+            faulty=int(found.get("faulty", default.faulty)),
+            discount=bool(found["discount"]),
+            outer=outer,
+        )
+    except (ValueError, OverflowError) as error:
         raise Corrupt(f"manifest.outer: {error}") from None
-    return RoundRule(
-        aggregate="mean" if name == "mean" else "token_mean",
-        discount=bool(found["discount"]),
-        outer=outer,
-    )
 
 
 def origin_of(header: Header, round: int) -> Origin:
@@ -110,4 +176,5 @@ def origin_of(header: Header, round: int) -> Origin:
         sequence=header.seq,
         tokens=header.tokens,
         staleness=round - 1 - header.base_round,
+        steps=header.inner_steps,
     )

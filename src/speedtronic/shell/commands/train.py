@@ -138,5 +138,6 @@ _TOLD = (
     "loss",
     "validation_loss",
     "bits_per_byte",
+    "average_validation_loss",
     "run_directory",
 )

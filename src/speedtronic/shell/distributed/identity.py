@@ -20,6 +20,7 @@ from speedtronic.shell.data.tokenizers import tokenizer_content
 
 ALONE = "node-0"
 NODE_VARIABLE = "SPEEDTRONIC_NODE_ID"
+NOT_AGREED = ("run.name", "model.init_from")  # a resumed run keeps them, others differ
 
 
 def node_name(config: Config) -> str:
@@ -31,7 +32,7 @@ def node_name(config: Config) -> str:
     given = config.distributed.node_id or os.environ.get(NODE_VARIABLE)
     if not given:  # launchers export empty variables
         host = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node())[:60].strip("._-")
-        return host or ALONE
+        return host if names.is_node(host) else ALONE
     where = "distributed.node_id" if config.distributed.node_id else NODE_VARIABLE
     try:
         return names.check_node(given)
@@ -81,7 +82,7 @@ def recipe(
             never travel.
     """
     agreed = shared(config)
-    for own in ("run.name", "model.init_from"):
+    for own in NOT_AGREED:
         del agreed[own]
     agreed["data.tokenizer"] = tokenizer_content(config.data.tokenizer)
     return {

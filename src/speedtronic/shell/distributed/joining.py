@@ -16,16 +16,19 @@ import speedtronic
 from speedtronic.errors import ConfigError, Corrupt, Denied
 from speedtronic.pure.config import Config, Data
 from speedtronic.pure.config.checks import is_factory
+from speedtronic.pure.config.fields import not_shared
+from speedtronic.pure.round import plain
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.run_file import RunFile, StoreAt
 from speedtronic.shell.atomic import explained, write_bytes
 from speedtronic.shell.config import apply_override, config_from_dict
+from speedtronic.shell.config_names import shown
 from speedtronic.shell.console import size
 from speedtronic.shell.data.sharing import with_stores
 from speedtronic.shell.data.tokenizers import CONTENT
 from speedtronic.shell.data.travel import is_pushed
 from speedtronic.shell.device import choose_arithmetic, choose_device
-from speedtronic.shell.distributed.identity import node_name
+from speedtronic.shell.distributed.identity import NOT_AGREED, node_name
 from speedtronic.shell.distributed.published import SETTINGS, read_run_file
 from speedtronic.shell.distributed.recording import lane_of_a_run, open_recording
 from speedtronic.shell.factory import resolve
@@ -110,6 +113,7 @@ def join_run(
     Raises:
         ConfigError: one line per mistake.
         DeviceError: the device is not here.
+        Corrupt: the recipe says what is each node's own to say.
         LaneError: the lane does not answer.
         StorageError: a file cannot be written.
     """
@@ -135,13 +139,21 @@ def join_run(
     device = choose_device(config.run.device)
     arithmetic = choose_arithmetic(config.precision, device)
     lines = _lines(found, config, stores, f"{device}, {arithmetic.name}")
-    return Joining(config=config, lines=tuple(lines))
+    # What a run says of itself is told to a terminal, which obeys some characters.
+    return Joining(config=config, lines=tuple(shown(line) for line in lines))
 
 
 def _plain(found: Found, role: str) -> dict[str, Any]:
     """What the run says, as plain values in full form."""
     run, roster = found.run, found.manifest.roster
-    values = dict(run.recipe["config"])
+    agreed = run.recipe["config"]
+    own = [*not_shared(agreed), *(path for path in NOT_AGREED if path in agreed)]
+    if own:
+        raise Corrupt(
+            f"{found.place}: the recipe in run.json sets {plain.shorten(own)}, which "
+            "each node decides for itself"
+        )
+    values = dict(agreed)
     values |= {p: v for p, v in run.settings.items() if p in SETTINGS and v is not None}
     values |= {
         "distributed.enabled": True,

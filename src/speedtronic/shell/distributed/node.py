@@ -36,6 +36,7 @@ from speedtronic.pure.round.roster import founded
 from speedtronic.pure.round.rule import RoundRule, to_numbers
 from speedtronic.pure.round.run_file import StoreAt
 from speedtronic.pure.round.worker import Worker, WorkerSettings, start_worker
+from speedtronic.pure.rules import rule_named
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell.distributed.coordinator import Coordinator, Parts
 from speedtronic.shell.distributed.follower import Follower
@@ -314,8 +315,13 @@ def round_rule(section: Distributed) -> RoundRule:
         momentum=section.outer_momentum,
         nesterov=section.nesterov,
     )
+    aggregate = rule_named(section.aggregate)
+    assert aggregate is not None  # the config has checked it
     return RoundRule(
-        aggregate="mean" if section.aggregate == "mean" else "token_mean",
+        aggregate=aggregate,
+        cap=section.aggregate_cap,
+        clip=section.aggregate_clip,
+        faulty=section.aggregate_faulty,
         discount=section.staleness_discount,
         outer=outer,
     )

@@ -37,6 +37,7 @@ from speedtronic.errors import (
     Missing,
     Unavailable,
 )
+from speedtronic.pure.strict_json import parse
 from speedtronic.shell.atomic import Digest, write_bytes
 from speedtronic.shell.lanes.base import (
     ANY,
@@ -47,15 +48,16 @@ from speedtronic.shell.lanes.base import (
     grow,
     split,
 )
-from speedtronic.shell.lanes.entry import Entry
+from speedtronic.shell.lanes.entry import REVISION, Entry
 from speedtronic.shell.lanes.files import PIECE, pieces, replacing
 from speedtronic.shell.lanes.rooted import Folder, locked, opened, token, translated
 
 _FORMAT = {"format": "speedtronic lane", "version": 1}
 _FOLDERS = ("log", "blobs", "staging")
-_NUMBER = re.compile(r"[0-9]{12}")
+_NUMBER = re.compile(r"[0-9]{12}", re.ASCII)
 _TRIES = 100
-_REVISION = re.compile(r"([0-9]{1,12})-[0-9a-f]{32}")
+_REVISION = re.compile(REVISION, re.ASCII)
+_LARGEST_FORMAT = 4096  # bytes of lane.json
 
 
 class _Open(NamedTuple):
@@ -96,7 +98,7 @@ class DirectoryLane:
         with translated(self._where):
             try:
                 with opened(self._root, ".") as [top], top.reading("lane.json") as file:
-                    found = json.loads(b"".join(_blocks(file)))
+                    found = parse(os.read(file, _LARGEST_FORMAT))
             except FileNotFoundError:
                 raise Unavailable(
                     f"{self._where}: no lane there; mount its disk if it has one, or "
@@ -303,11 +305,14 @@ class DirectoryLane:
     def _load(self, at: _Open, serial: int) -> Entry:
         with at.log.reading(_file_of(serial)) as file:
             text = b"".join(_blocks(file))
+        name = _file_of(serial)
         try:
-            return Entry.decode(text)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            name = _file_of(serial)
-            raise Corrupt(f"{self._where}: log/{name} is damaged: {error}") from error
+            entry = Entry.decode(text)
+        except Corrupt as error:
+            raise Corrupt(f"{self._where}: log/{name} is damaged: {error}") from None
+        if entry.serial != serial:
+            raise Corrupt(f"{self._where}: log/{name} is of revision {entry.revision}")
+        return entry
 
     def _content(self, at: _Open, name: str, revision: str) -> Iterator[bytes]:
         tree = self._entry(at, revision).tree

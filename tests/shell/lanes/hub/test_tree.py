@@ -82,12 +82,33 @@ def test_only_a_whole_revision_is_read(
     assert before == hub.counts().total
 
 
-def test_the_sums_of_a_listing_are_sums(
-    hub: HubEmulator, lane: HubLane, monkeypatch: pytest.MonkeyPatch
+FILE = {"type": "file", "path": "a", "size": 1, "oid": "a" * 40}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        FILE | {"oid": "../../etc/passwd"},
+        FILE | {"oid": ["a"]},
+        FILE | {"path": ["a"]},
+        FILE | {"path": None},
+        FILE | {"size": "1"},
+        FILE | {"size": -1},
+        FILE | {"lfs": "x"},
+        FILE | {"lfs": {"sha": "x"}},
+        {"type": "file"},
+        {},
+        [],
+        None,
+    ],
+    ids=repr,
+)
+def test_a_listing_of_another_form_is_none(
+    lane: HubLane, monkeypatch: pytest.MonkeyPatch, item: object
 ) -> None:
-    """They become names of files in the cache."""
+    """Its sums become names of files in the cache, its sizes are believed."""
     revision = lane.commit({"a": b"1"}, parent=ANY)
-    listed = [{"type": "file", "path": "a", "size": 1, "oid": "../../etc/passwd"}]
+    listed = [item]
     monkeypatch.setattr(lane._client, "pages", lambda url: iter(listed))
     with pytest.raises(Unavailable, match="the listing is not the Hub's"):
         lane.names("", revision)

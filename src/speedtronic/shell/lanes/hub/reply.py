@@ -1,11 +1,11 @@
 """An answer of the Hub as a value, whichever HTTP library brought it."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from speedtronic.pure.strict_json import parse
 from speedtronic.shell.lanes.hub.trouble import Failed, Trouble
 
 _LOOKED_AT = 64 << 10  # bytes of an error's body
@@ -26,7 +26,7 @@ class Reply:
             Failed: transient, it is none.
         """
         try:
-            return json.loads(self.body)
+            return parse(self.body)
         except ValueError:
             raise Failed(Trouble("transient", "the answer is not JSON")) from None
 
@@ -43,7 +43,7 @@ class Reply:
         if told:
             return told
         try:
-            error = json.loads(self.body[:_LOOKED_AT])["error"]
+            error = parse(self.body[:_LOOKED_AT])["error"]
         except (ValueError, KeyError, TypeError):
             return ""  # a page of HTML, or nothing
         return error if isinstance(error, str) else ""

@@ -22,6 +22,7 @@ MARKER = ".speedtronic.json"
 
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _KEPT = 16  # listings
+_NOT_A_LISTING = Trouble("transient", "the listing is not the Hub's")
 _SUM = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -110,9 +111,12 @@ class Trees:
                 return self._kept[revision]
         url = self._client.address(f"/tree/{revision}?recursive=true&expand=false")
         found = {}
-        for item in self._client.pages(url):
-            if item["type"] == "file":
-                found[item["path"]] = _entry(item)
+        try:
+            for item in self._client.pages(url):
+                if item["type"] == "file":
+                    found[_text(item["path"])] = _entry(item)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise Failed(_NOT_A_LISTING) from None
         ours = {n: e for n, e in sorted(found.items()) if not name_problem(n)}
         tree = Tree(revision, ours, MARKER in found)
         with self._lock:
@@ -138,7 +142,16 @@ def git_oid(content: bytes) -> str:
 
 def _entry(item: Mapping[str, Any]) -> Entry:
     large = item.get("lfs")
-    oid = large["oid"] if large else item["oid"]
+    oid = _text(large["oid"] if large else item["oid"])
     if not _SUM.fullmatch(oid):  # it becomes the name of a file
-        raise Failed(Trouble("transient", "the listing is not the Hub's"))
-    return Entry(item["size"], oid, bool(large))
+        raise ValueError("no sum")
+    size = item["size"]
+    if type(size) is not int or size < 0:
+        raise ValueError("no size")
+    return Entry(size, oid, bool(large))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
