@@ -162,6 +162,16 @@ class Distributed:
         check=not_negative,
     )
     quarantine: int = field(8, "rounds for which a node is set aside", check=positive)
+    guard: float | None = field(
+        None,
+        "when leading, refuse deltas that raise the held-out loss by more than this"
+        " share (0.05 is 5 %)",
+        scope="node",
+        check=positive,
+    )
+    guard_batches: int = field(
+        8, "held-out batches by which the guard judges", scope="node", check=positive
+    )
     quorum: int = field(
         1, "deltas that a leader's round needs", scope="node", check=positive
     )

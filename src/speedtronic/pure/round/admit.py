@@ -37,6 +37,7 @@ class Facts:
     norm: float = 0.0  # 2-norm of the delta, added up in a fixed order
     signed_by: str = ""  # the public key whose signature it has, if that is right
     objection: str = ""  # a rule of this leader that it breaks, in words
+    harm: str = ""  # that this leader saw it do on held-out data, in words
 
 
 @attrs.frozen(kw_only=True)
@@ -245,6 +246,7 @@ def refuse(candidate: Candidate, bounds: Bounds) -> Refusal | None:
             "drop",
             f"too large: norm {facts.norm:.6g}, at most {bounds.norm:.6g} count",
         ),
+        (bool(facts.harm), "drop", facts.harm),
         (bool(facts.objection), "retry", facts.objection),
     )
     for holds, verdict, reason in rules:

@@ -10,7 +10,7 @@ from collections import Counter
 import attrs
 
 from speedtronic.pure.round.admit import Broken, turn
-from speedtronic.pure.round.events import Inspect, Inspected, View
+from speedtronic.pure.round.events import Inspect, Inspected, Suspected, View
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master_state import Master, MasterStep
 from speedtronic.pure.round.names import DeltaName
@@ -58,6 +58,17 @@ def inspected(state: Master, event: Inspected) -> Master:
         candidates=tuple(candidates.values()),
         broken=tuple(broken.values()),
     )
+
+
+def suspect(state: Master, event: Suspected) -> Master:
+    """Hold it against deltas that a round with them would do harm."""
+    candidates = tuple(
+        attrs.evolve(c, facts=attrs.evolve(c.facts, harm=event.reason))
+        if c.name in event.names
+        else c
+        for c in state.candidates
+    )
+    return attrs.evolve(state, candidates=candidates)
 
 
 def forget(state: Master, view: View, manifest: Manifest) -> Master:

@@ -2,7 +2,8 @@
 
 A round that makes the leader's held-out loss rise beyond a bound is not published. Its
 deltas are tried in halves instead, the harmful halves again, until single deltas are
-left. The work is bounded: whatever is not resolved by then is blamed together.
+left. The work is bounded: what is not resolved by then is blamed together, and who was
+not found is tried with the next attempt at the round.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +50,7 @@ def culprits(
         found: list[T] = []
         for half in (part[:middle], part[middle:]):
             if not left:
-                return list(part)
+                return found or list(part)
             left -= 1
             if harmful(half):
                 found += blamed(half)

@@ -31,11 +31,12 @@ from speedtronic.pure.round.events import (
     Remember,
     Stop,
     Stopped,
+    Suspected,
     Tell,
     Tick,
     View,
 )
-from speedtronic.pure.round.gather import forget, inspect, inspected
+from speedtronic.pure.round.gather import forget, inspect, inspected, suspect
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master_state import (
     Genesis,
@@ -101,9 +102,14 @@ def _absorbed(state: Master, event: Event) -> MasterStep:
             return attrs.evolve(inspected(state, event), look_at_s=now_s), ()
         case Folded():
             files = (event.weights, event.momentum)
-            prepared = state.prepared and attrs.evolve(state.prepared, files=files)
+            prepared = state.prepared and attrs.evolve(
+                state.prepared, files=files, clipped=event.clipped
+            )
             state = attrs.evolve(state, folding=False, prepared=prepared)
             return attrs.evolve(state, look_at_s=now_s), ()
+        case Suspected():
+            state = attrs.evolve(suspect(state, event), look_at_s=now_s)
+            return attrs.evolve(state, folding=False, prepared=None), ()
         case Published():
             state = attrs.evolve(state, committing=False, lost_races=0)
             return attrs.evolve(state, look_at_s=now_s), ()

@@ -17,6 +17,7 @@ class Options:
         default=None,
         metavar="FILE",
     )
+    json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 
 
@@ -28,10 +29,14 @@ def run(options: Options) -> int:
         StorageError: it cannot be read.
     """
     from speedtronic.pure.config import Config, Distributed
-    from speedtronic.shell.console import say
+    from speedtronic.shell.console import answer, say
     from speedtronic.shell.distributed.identity import node_name
     from speedtronic.shell.keys import key_file, load
 
     node = options.node or node_name(Config(distributed=Distributed()))
-    say(load(key_file(node, options.file)).public)
+    key = load(key_file(node, options.file)).public
+    if options.json:
+        answer({"ok": True, "exit_code": 0, "node": node, "key": key})
+    else:
+        say(key)
     return 0

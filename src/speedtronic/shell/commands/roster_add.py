@@ -22,6 +22,7 @@ class Options:
         default=None,
         metavar="FILE",
     )
+    json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 
 
@@ -35,7 +36,7 @@ def run(options: Options) -> int:
     """
     from speedtronic.errors import ConfigError, Corrupt
     from speedtronic.pure.round import roster as rosters
-    from speedtronic.shell.console import say
+    from speedtronic.shell.console import answer, say
     from speedtronic.shell.distributed.enrolment import ask
 
     role: Literal["worker", "master"] = (
@@ -48,5 +49,9 @@ def run(options: Options) -> int:
         )
     except Corrupt as error:
         raise ConfigError(str(error)) from None
-    say(ask(options.lane, lambda old: rosters.added(old, member), options.owner_key))
+    told = ask(options.lane, lambda old: rosters.added(old, member), options.owner_key)
+    if options.json:
+        answer({"ok": True, "exit_code": 0, "told": told})
+    else:
+        say(told)
     return 0

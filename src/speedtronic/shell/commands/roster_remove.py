@@ -16,6 +16,7 @@ class Options:
         default=None,
         metavar="FILE",
     )
+    json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 
 
@@ -27,9 +28,13 @@ def run(options: Options) -> int:
         LaneError: the lane does not answer.
     """
     from speedtronic.pure.round.roster import removed
-    from speedtronic.shell.console import say
+    from speedtronic.shell.console import answer, say
     from speedtronic.shell.distributed.enrolment import ask
 
     node = options.node
-    say(ask(options.lane, lambda old: removed(old, node), options.owner_key))
+    told = ask(options.lane, lambda old: removed(old, node), options.owner_key)
+    if options.json:
+        answer({"ok": True, "exit_code": 0, "told": told})
+    else:
+        say(told)
     return 0

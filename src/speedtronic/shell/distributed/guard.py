@@ -41,7 +41,9 @@ class Guard:
                 "distributed.guard: nothing is held out to judge a round by; set "
                 "data.validation_fraction or data.validation_path, or take it away"
             )
-        self._session = build_session(config, self._data.train_batch(0).micro_batches[0])
+        self._session = build_session(
+            config, self._data.train_batch(0).micro_batches[0]
+        )
         self._size = config.evaluation.batch_size or config.data.micro_batch_size
         self._batches = section.guard_batches
 

@@ -255,11 +255,11 @@ def _lines(
         f"rows at once, {data.target_batch_size} a step, a delta every "
         f"{config.distributed.inner_steps} steps, {config.run.max_steps} steps in all"
     )
-    yield from _admission(found, config)
     theirs = run.settings.get("run.max_steps")
     falls = config.scheduler.name != "constant" and config.scheduler.max_steps is None
     if falls and config.run.max_steps != theirs:
         yield f"its learning rate falls over these steps, not over the run's {theirs}"
+    yield from _admission(found, config)
     yield f"in {run_folder(config)}; the same command goes on after an end"
 
 

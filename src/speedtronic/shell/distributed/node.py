@@ -40,6 +40,7 @@ from speedtronic.pure.rules import rule_named
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell.distributed.coordinator import Coordinator, Parts
 from speedtronic.shell.distributed.follower import Follower
+from speedtronic.shell.distributed.guard import Guard
 from speedtronic.shell.distributed.housekeeping import housekeeping
 from speedtronic.shell.distributed.identity import (
     disagreements,
@@ -209,6 +210,7 @@ def start_node(
             published_names(config, likes),
             beside(config, session, joined.recipe, joined.stores),
             joined.key,
+            Guard(config) if config.distributed.guard is not None else None,
         )
         master = _master(config, joined, life, leader, shared, known)
     parts = Parts(
