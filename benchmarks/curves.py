@@ -51,7 +51,8 @@ def svg(lines: Mapping[str, Points], across: str, up: str) -> str:
             f'<path d="M{LEFT} {y:.1f}H{WIDTH - 12}" stroke="#ddd"/>'
             f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
         )
-    for value in sorted(set(xs)):
+    ticks = sorted(set(xs))
+    for value in ticks[(len(ticks) - 1) % 2 :: 2] if len(ticks) > 8 else ticks:
         x, y = place(value, low)
         drawn.append(
             f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{value:g}</text>'

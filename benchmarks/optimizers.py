@@ -1,14 +1,15 @@
 """What each optimizer makes of the same steps, losing ones too.
 
-    python benchmarks/optimizers.py TEXT [--steps 1000] [--only NAME ...] [--seeds 1234]
+    python benchmarks/optimizers.py TEXT [--steps 500] [--only NAME ...] [--seeds 1234]
         [--set PATH=VALUE ...]
-    python benchmarks/optimizers.py --table [--steps 1000]
+    python benchmarks/optimizers.py --table
 
 Trains the model of configs/tinyshakespeare.yaml on TEXT, tinyshakespeare, once for each
 optimizer and seed, and appends a line of JSON per run to benchmarks/results: the loss
-on the held-out text in nats per byte every 250 steps, and at the end also that of
-averages of the weights. A run whose line is there is not run again. ``--table`` needs
-no text: it prints the table of docs/optimizers.md and draws docs/optimizers.svg.
+on the held-out text in nats per byte every 250 steps, at the end also that of averages
+of the weights, and the mean loss of training every 50. A run whose line is there is
+not run again. ``--table`` needs no text: it puts the tables and the curves into
+docs/optimizers.md.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import curves
+import marked
 import torch
 
 from speedtronic.pure.config import Config
@@ -39,10 +41,12 @@ from speedtronic.shell.session import build_session
 HERE = Path(__file__).parent
 CONFIGS = HERE.parent / "configs"
 RESULTS = HERE / "results" / "optimizers.jsonl"
-CURVES = HERE.parent / "docs" / "optimizers.svg"
+PAGE = HERE.parent / "docs" / "optimizers.md"
 TOKENS = Path("runs/.tokens")
 ADAMW, MUON = "tinyshakespeare.yaml", "tinyshakespeare-muon.yaml"
-EVERY = 250
+OFTEN, EVERY = 50, 250  # steps per training loss, and per validation loss
+# Which loss the curves show: where steps are few, the one that is there more often.
+LENGTHS = {500: "train", 2000: "loss"}
 PLAIN = ("optimizer.normuon=false", "optimizer.muon_coefficients=keller")
 
 # A name, the file it begins with, and what it changes there.
@@ -107,13 +111,15 @@ def train(config: Config) -> Iterator[dict[str, Any]]:
         clock = Clock(step=torch.tensor(step))
         for name, kind in kinds.items():
             means[name] = kind.update(means[name], state.params, clock)
-        if (step + 1) % EVERY == 0 or step + 1 == last:
-            row: dict[str, Any] = {"step": step + 1, "train": float(total) / EVERY}
-            total.zero_()
+        if (step + 1) % OFTEN:
+            continue
+        row: dict[str, Any] = {"step": step + 1, "train": float(total) / OFTEN}
+        total.zero_()
+        if (step + 1) % EVERY == 0:
             row["loss"] = loss(state.params)
-            if step + 1 == last:
-                row["averaged"] = {name: loss(mean) for name, mean in means.items()}
-            yield row
+        if step + 1 == last:
+            row["averaged"] = {name: loss(mean) for name, mean in means.items()}
+        yield row
 
 
 def run(name: str, text: Path, options: argparse.Namespace, seed: int) -> None:
@@ -162,20 +168,34 @@ def table(rows: list[dict[str, Any]], steps: int) -> Iterator[str]:
         name, _, _, count, _ = row["key"]
         if count == steps and name in VARIANTS:
             found.setdefault(name, []).append(row["curve"][-1])
-    means = {
-        name: [
-            statistics.mean(values)
-            for values in (
-                [end["loss"] for end in ends],
-                [end["averaged"]["EMA 0.99"] for end in ends],
-                [end["averaged"]["tail"] for end in ends],
-            )
+    for name, ends in sorted(found.items(), key=lambda item: _mean(item[1])):
+        kinds = ends[0].get("averaged", {})
+        told = [
+            _mean(ends),
+            *(statistics.mean(end["averaged"][kind] for end in ends) for kind in kinds),
         ]
-        for name, ends in found.items()
-    }
-    for name, losses in sorted(means.items(), key=lambda item: item[1][0]):
-        told = " | ".join(f"{loss:.3f}" for loss in losses)
-        yield f"| {name} | {told} | {len(found[name])} |"
+        cells = [*(f"{loss:.3f}" for loss in told), "", ""][:3]
+        yield f"| {name} | {' | '.join(cells)} | {len(ends)} |"
+
+
+def _mean(ends: list[dict[str, Any]]) -> float:
+    losses: list[float] = [end["loss"] for end in ends]
+    return statistics.mean(losses)
+
+
+def tell(rows: list[dict[str, Any]]) -> None:
+    """Rewrite the tables and the curves of the page."""
+    for steps, kind in LENGTHS.items():
+        marked.rewrite(PAGE, f"{steps} steps", table(rows, steps))
+        lines = {
+            row["name"]: [
+                (point["step"], point[kind]) for point in row["curve"] if kind in point
+            ]
+            for row in rows
+            if row["key"][3] == steps
+        }
+        picture = curves.svg(lines, "steps", f"{kind}, nats per byte")
+        PAGE.with_name(f"optimizers-{steps}.svg").write_text(picture, "utf-8")
 
 
 def main() -> None:
@@ -184,21 +204,13 @@ def main() -> None:
     parser.add_argument("text", type=Path, nargs="?")
     parser.add_argument("--only", nargs="+", default=list(VARIANTS), choices=VARIANTS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1234])
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
-        rows = read(options.results)
-        print("\n".join(table(rows, options.steps)))
-        kept = [row for row in rows if row["key"][3] == options.steps]
-        lines = {
-            row["name"]: [(point["step"], point["loss"]) for point in row["curve"]]
-            for row in kept
-            if row["name"] in VARIANTS
-        }
-        CURVES.write_text(curves.svg(lines, "steps", "nats per byte"), "utf-8")
+        tell(read(options.results))
         return
     if options.text is None:
         parser.error("which text? Only --table needs none")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import marked
 import peers
 
 README = peers.HERE.parent / "README.md"
-BEGIN, END = "<!-- peers -->", "<!-- end of peers -->"
 NAMES = {
     "ours": "**Speedtronic**",
     "old": "Speedtronic 2.0",
@@ -77,14 +77,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=peers.RESULTS)
     options = parser.parse_args()
     found = json.loads(options.results.read_text("utf-8"))
-    before, begin, rest = README.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(
-            f"{README}: expected {BEGIN} and {END}, put them where it goes"
-        )
-    lines = [BEGIN, "", *text(found), "", END]
-    README.write_text(before + "\n".join(lines) + after, "utf-8")
+    marked.rewrite(README, "peers", text(found))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,28 @@ from torch import Tensor
 from speedtronic.pure.aggregate import Origin, aggregate, mean, token_mean
 from speedtronic.pure.delta import Delta, Weights, norm
 from speedtronic.pure.outer import OuterRule, init_outer, outer_step
+from speedtronic.pure.robust import (
+    centered_clip,
+    geometric_median,
+    median,
+    multi_krum,
+    norm_clip,
+    trimmed_mean,
+)
 
 NODES = 5
 RULES = {
     "nesterov": (OuterRule(), token_mean(discount=True)),
     "heavy ball": (OuterRule(nesterov=False), mean()),
     "plain": (OuterRule(momentum=0.0), token_mean()),
+    "norm clip": (OuterRule(), norm_clip()),
+    "median": (OuterRule(), median()),
+    "weighted median": (OuterRule(), median(discount=True)),
+    "trimmed mean": (OuterRule(), trimmed_mean()),
+    "weighted trimmed mean": (OuterRule(), trimmed_mean(discount=True)),
+    "geometric median": (OuterRule(), geometric_median(discount=True)),
+    "centered clip": (OuterRule(), centered_clip()),
+    "multi-Krum": (OuterRule(), multi_krum()),
 }
 
 
@@ -31,9 +47,11 @@ def numbers(seed: int, size: int) -> Tensor:
 
 
 def model(seed: int) -> dict[str, Tensor]:
-    """One tensor above a million elements, ends of vectors and rows, and complex."""
+    """One tensor above a million elements, ends of vectors and rows, complex, zeros."""
     pairs = numbers(seed + 3, 2 * 70_001).reshape(-1, 2)
+    sign = -1.0 if seed % 20 else 1.0  # a minimum of both zeros may be either
     return {
+        "zeros": torch.zeros(1001) * sign,
         "large": numbers(seed, 1_000_003),
         "small": numbers(seed + 1, 37),
         "rows": numbers(seed + 2, 32_768 * 2 + 1),
@@ -55,9 +73,9 @@ def main(threads: int) -> None:
     torch.set_num_threads(threads)
     start = Weights(params=model(0), buffers={"b": numbers(4, 50)})
     deltas = {
-        Origin(f"n{n}", "s", 1, tokens=1000 + 7 * n, staleness=n % 3): Delta(
-            params=model(10 * n + 10), buffers={"b": numbers(n, 50)}
-        )
+        Origin(
+            f"n{n}", "s", 1, tokens=1000 + 7 * n, staleness=n % 3, steps=50 + n % 4
+        ): Delta(params=model(10 * n + 10), buffers={"b": numbers(n, 50)})
         for n in range(NODES)
     }
     told = {}

@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from speedtronic.errors import DeviceError
-from speedtronic.pure.config import Precision, Run
+from speedtronic.pure.config import Optimizer, Precision, Run
 from speedtronic.shell import device
 from speedtronic.shell.device import (
     choose_arithmetic,
     choose_device,
+    choose_iterations,
     machine,
     seeded,
 )
@@ -114,3 +115,43 @@ def test_a_seed_holds_inside_and_leaves_no_trace() -> None:
         assert torch.equal(first, torch.rand(2))
 
     assert torch.equal(expected, torch.rand(2))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "able", "expected"),
+    [
+        ("auto", {"avx2": True}, torch.float32),
+        ("auto", {"avx512_bf16": True}, torch.bfloat16),
+        ("auto", {"amx_bf16": True, "avx512_bf16": False}, torch.bfloat16),
+        ("fp32", {"amx_bf16": True}, torch.float32),
+        ("bf16", {}, torch.bfloat16),
+    ],
+)
+def test_muon_iterates_in_what_the_processor_is_built_for(
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: str,
+    able: dict[str, bool],
+    expected: torch.dtype,
+) -> None:
+    """It is asked, not timed: a resumed run must not come to something else."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    section = Optimizer(name="muon", muon_iteration_dtype=wanted)
+
+    assert expected == choose_iterations(section, CPU)
+
+
+def test_bf16_that_does_not_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the field and what to use."""
+    monkeypatch.setattr(device, "_fails", lambda *_: "not implemented")
+    section = Optimizer(name="muon", muon_iteration_dtype="bf16")
+    with pytest.raises(DeviceError, match="bf16 does not run on cpu .*; use fp32"):
+        choose_iterations(section, CPU)
+
+
+def test_without_muon_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even of a device that could not do it."""
+    monkeypatch.setattr(device, "_fails", lambda *_: "not implemented")
+
+    assert torch.float32 == choose_iterations(
+        Optimizer(muon_iteration_dtype="bf16"), CPU
+    )

@@ -85,6 +85,7 @@ def profile(config: Config) -> dict[str, int]:
     model = config.model
     tokens = _sequence(config)[1]
     batch = value_at(config, "data.micro_batch_size")
+    rows = {} if batch == "auto" else {"rows": batch * tokens}
     own = {
         "width": model.d_model,
         "head width": model.d_model // model.n_head,
@@ -94,7 +95,7 @@ def profile(config: Config) -> dict[str, int]:
         **(own if model.name in REFERENCE_MODELS else {}),
         "vocabulary": model.vocab_size,
         "sequence": tokens,
-        "rows": batch * tokens,
+        **rows,
     }
 
 
@@ -169,7 +170,7 @@ def _vocabulary(model: Model, step: int) -> Iterator[Advice]:
 def _rows(config: Config, tokens: int, step: int) -> Iterator[Advice]:
     batch = value_at(config, "data.micro_batch_size")
     target = value_at(config, "data.target_batch_size")
-    if batch * tokens % step:
+    if batch != "auto" and batch * tokens % step:
         fitting = [
             n
             for n in range(1, target + 1)

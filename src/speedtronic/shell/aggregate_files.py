@@ -35,13 +35,8 @@ from speedtronic.pure.aggregate import (
 )
 from speedtronic.pure.delta import Delta, Weights
 from speedtronic.pure.outer import OuterInfo, OuterRule, OuterState, check_step, move
-from speedtronic.pure.products import (
-    Products,
-    add_to_tally,
-    finish_tally,
-    start_tally,
-)
-from speedtronic.pure.reduction import real
+from speedtronic.pure.products import Products, from_sums, places
+from speedtronic.pure.reduction import ROW, fold_row, real
 from speedtronic.pure.tree import evolve, named_leaves
 from speedtronic.shell.delta_file import DeltaFile, open_delta, spans
 
@@ -96,13 +91,41 @@ def _check_contiguous(state: OuterState) -> None:
 
 
 def _products(files: Sequence[DeltaFile], *, crossed: bool) -> Products:
-    """One pass over all parameters, in the order of `products.products`."""
-    tally = start_tally(len(files), crossed=crossed)
+    """The table of `products.products`, from one pass over all parameters."""
+    sums = _Sums(len(files), crossed=crossed)
     for path in sorted(p for p in files[0].likes if p.startswith("params.")):
         for start, stop in files[0].spans(path):
-            rows = [widen(file.read(path, start, stop)) for file in files]
-            tally = add_to_tally(tally, rows)
-    return finish_tally(tally)
+            sums.add([widen(file.read(path, start, stop)) for file in files])
+    return from_sums(sums.folded(), len(files), crossed=crossed)
+
+
+class _Sums:
+    """Sums of products of rows, in memory that is used again for every row.
+
+    With new tensors for each product the C library gives memory back to the system and
+    asks for it again, up to thousands of times a second.
+    """
+
+    def __init__(self, count: int, *, crossed: bool) -> None:
+        self._places = places(count, crossed=crossed)
+        self._wide = torch.empty(count, ROW, dtype=torch.float64)
+        self._product = torch.empty(ROW, dtype=torch.float64)
+        self._totals = torch.zeros(len(self._places), ROW, dtype=torch.float64)
+        self._longest = 0
+
+    def add(self, rows: Sequence[Tensor]) -> None:
+        size = len(rows[0])
+        self._longest = max(self._longest, size)
+        wide, product = self._wide[:, :size], self._product[:size]
+        for lane, row in zip(wide, rows, strict=True):
+            lane.copy_(row)
+        lanes, totals = list(wide), list(self._totals[:, :size])
+        for total, (i, j) in zip(totals, self._places, strict=True):
+            torch.mul(lanes[i], lanes[j], out=product)
+            total.add_(product)
+
+    def folded(self) -> list[float]:
+        return [fold_row(total[: self._longest]).item() for total in self._totals]
 
 
 class _Piece(NamedTuple):

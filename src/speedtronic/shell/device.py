@@ -31,6 +31,9 @@ ARITHMETIC = {
 }
 
 
+_CPU_BF16 = ("amx_bf16", "avx512_bf16", "arm_bf16")
+
+
 def available_devices() -> list[str]:
     """Names that `choose_device` accepts on this machine.
 
@@ -114,6 +117,41 @@ def choose_arithmetic(precision: C.Precision, device: torch.device) -> Arithmeti
             " precision: fp32"
         )
     return chosen
+
+
+def choose_iterations(optimizer: C.Optimizer, device: torch.device) -> torch.dtype:
+    """The arithmetic of Muon's iterations on a device.
+
+    ``auto`` goes by what the device says of itself and not by the clock, so that a
+    resumed run goes on in the same: bfloat16 on a CUDA device that has it and on a CPU
+    with instructions for it, else float32.
+
+    Raises:
+        DeviceError: if bfloat16 is asked for and does not run.
+
+    >>> choose_iterations(C.Optimizer(muon_iteration_dtype="fp32"), torch.device("cpu"))
+    torch.float32
+    """
+    wanted = optimizer.muon_iteration_dtype
+    if optimizer.name != "muon" or wanted == "fp32":
+        return torch.float32
+    if wanted == "auto":
+        return torch.bfloat16 if _built_for_bf16(device) else torch.float32
+    if told := _fails(device, torch.bfloat16):
+        raise DeviceError(
+            f"optimizer.muon_iteration_dtype: bf16 does not run on {device} ({told});"
+            " use fp32"
+        )
+    return torch.bfloat16
+
+
+def _built_for_bf16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type != "cpu":
+        return False
+    able: Any = torch.cpu.get_capabilities()
+    return any(able.get(name, False) for name in _CPU_BF16)
 
 
 def _fails(device: torch.device, dtype: torch.dtype) -> str | None:

@@ -103,7 +103,7 @@ def evaluate_held_out(
     if not data.has_validation:
         return None
     section = session.config.evaluation
-    size = section.batch_size or session.config.data.micro_batch_size
+    size = section.batch_size or session.config.data.micro_rows
 
     def one(weights: InnerState) -> Evaluation | None:
         batches = data.validation_batches(size)

@@ -39,6 +39,7 @@ class Tag(IntEnum):
     AGREE = 1
     ORDER = 2
     COUNTS = 3
+    ROWS = 4
 
 
 class Ranks:

@@ -228,6 +228,15 @@ class RunDirectory:
         self.close()
 
 
+def recorded_config(path: Path) -> Config | None:
+    """What the run in a folder was last asked for; None if there is none.
+
+    Raises:
+        RunError: its record is damaged.
+    """
+    return _read(path).config if (path / RECORD).exists() else None
+
+
 # A forked worker would keep the lock of a parent that was killed.
 _OPEN: "weakref.WeakSet[RunDirectory]" = weakref.WeakSet()
 

@@ -34,6 +34,7 @@ from speedtronic.shell.device import (
     Arithmetic,
     choose_arithmetic,
     choose_device,
+    choose_iterations,
 )
 from speedtronic.shell.distributed.identity import node_name
 from speedtronic.shell.factory import nearest
@@ -119,7 +120,11 @@ def build_session(
         config.scheduler, config.optimizer, config.run.max_steps
     )
     optimizer = optimizer_from_config(
-        config.optimizer, schedule, params, roles_of(module)
+        config.optimizer,
+        schedule,
+        params,
+        roles_of(module),
+        choose_iterations(config.optimizer, device),
     )
     # The loss is a sum; a scale that suits its mean is smaller by the targets in it.
     targets = max(1.0, float(count_of(example)))

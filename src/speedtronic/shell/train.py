@@ -25,6 +25,7 @@ from speedtronic.shell.hooks import Hook, RunInfo, build_hooks
 from speedtronic.shell.interrupt import Interrupt
 from speedtronic.shell.loop import Loop, Tools
 from speedtronic.shell.metrics import MetricLog, resume_log, start_log
+from speedtronic.shell.micro_batch import kept_rows
 from speedtronic.shell.opening import open_session
 from speedtronic.shell.paths import metrics_file, run_folder
 from speedtronic.shell.progress import ProgressBar
@@ -151,9 +152,12 @@ def _train(call: _Call) -> TrainResult:
         # Nothing is begun or deleted before data and model are known to be usable.
         RunDirectory.check(run_folder(config), mode)
         places.reach()
+        kept = kept_rows(run_folder(config), mode)
         data, session = open_session(
-            stack, config, call.device, call.ranks, call.preparing
+            stack, config, call.device, call.ranks, call.preparing, kept
         )
+        config = session.config
+        call = attrs.evolve(call, config=config)
         joined = None
         if config.distributed.enabled:
             joined = join(config, session, data.fingerprint)

@@ -70,7 +70,7 @@ def recorded_run(
         nodes: how many nodes deliver, at most 4.
         seed: of everything that is drawn; the same seed gives the same run.
         keep: rounds that are kept at least; None keeps all.
-        rule: of the outer step.
+        rule: of the outer step; there must be nodes enough for it.
         waiting: deltas that are still undecided at the end.
         keys: make it a signed run, with the keys of its nodes, as `made_up_keys` gives
             them; the owner's is that of ``node-0``.
@@ -87,7 +87,7 @@ def recorded_run(
         run = _Run(lane, Path(folder), nodes, seed, keep, rule or RoundRule(), keys)
         for _ in range(rounds):
             run.between()
-            run.deliver(run.choice.randint(1, nodes))
+            run.deliver(run.choice.randint(run.least, nodes))
             run.lead()
         run.deliver(waiting)
         return run.manifest
@@ -132,6 +132,11 @@ class _Run:
         self._now_s = 0.0
         self._master = self._new_leader()
         self.lead()
+
+    @property
+    def least(self) -> int:
+        """How many deltas a round needs."""
+        return self._rule.least
 
     @property
     def manifest(self) -> Manifest:
@@ -200,6 +205,8 @@ class _Run:
             outer=to_numbers(self._rule),
             bounds=self._bounds,
             genesis=self._genesis(life),
+            quorum=self.least,
+            least=self.least,
             grace_s=0.0,
             ttl_s=TTL_S,
             keep_rounds=self._keep,

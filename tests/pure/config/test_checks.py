@@ -183,6 +183,21 @@ def test_the_defaults_contradict_nothing() -> None:
             "expected at most per_round 2",
         ),
         (
+            Config(distributed=Distributed(aggregate="median", quorum=2)),
+            "distributed.quorum",
+            "expected at least 3, the deltas that aggregate median needs, found 2",
+        ),
+        (
+            Config(
+                distributed=Distributed(
+                    aggregate="multi_krum", aggregate_faulty=2, quorum=6
+                )
+            ),
+            "distributed.quorum",
+            "at least 7, the deltas that aggregate multi_krum with aggregate_faulty 2 "
+            "needs, found 6",
+        ),
+        (
             Config(distributed=Distributed(node_id="a", collaborators=("a",))),
             "distributed.collaborators",
             "found this node's own node_id 'a'",
@@ -212,6 +227,15 @@ def test_a_contradiction_is_one_line_with_its_path(
 
     assert line.startswith(f"{path}: ")
     assert told in line
+
+
+def test_who_never_leads_needs_no_quorum() -> None:
+    """And a quorum that is large enough is no contradiction."""
+    enough = Distributed(aggregate="trimmed_mean", aggregate_faulty=2, quorum=5)
+    worker = Distributed(aggregate="trimmed_mean", role="worker")
+
+    assert [] == problems(Config(distributed=enough))
+    assert [] == problems(Config(distributed=worker))
 
 
 def test_nodes_have_one_outer_step() -> None:

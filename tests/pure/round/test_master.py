@@ -173,6 +173,12 @@ def test_a_quorum_that_no_round_can_have_is_refused(quorum: int) -> None:
         leading(quorum=quorum)
 
 
+def test_a_quorum_below_what_the_rule_needs_is_refused() -> None:
+    """A round of two deltas has no median."""
+    with pytest.raises(ValueError, match="quorum: expected at least 3.* found 2"):
+        leading(quorum=2, least=3)
+
+
 def test_a_refusal_does_not_wait_for_a_round() -> None:
     """Its writer can send nothing else until then."""
     session = leading()

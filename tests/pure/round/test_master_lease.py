@@ -190,3 +190,16 @@ def test_who_stops_takes_a_free_lease_only_for_what_waits() -> None:
     session = leading()
     session.tell(e.Stop, 60.0)
     assert "Publish" not in kinds(session.look(RELEASED))
+
+
+def test_who_stops_closes_no_round_that_is_too_small_for_its_rule() -> None:
+    """Of two deltas nobody can tell which is wrong; so it does not take the lease."""
+    two = header(RELEASED), header(RELEASED, node="n2", stream="77" * 8)
+    for least, leaves in ((2, False), (3, True)):
+        session = leading(least=least, quorum=3)
+        session.tell(e.Stop, 60.0)
+        session.look(RELEASED, *(head.name for head in two))
+        session.wait(16.0)
+        effects = session.look(RELEASED, *(head.name for head in two))
+        assert leaves == ("Publish" not in kinds(effects))
+        assert leaves == (session.state.ended == "stopped")

@@ -22,8 +22,10 @@ from speedtronic.errors import ConfigError, Missing
 from speedtronic.pure.aggregate import Aggregator, aggregate, mean, token_mean
 from speedtronic.pure.delta import from_named
 from speedtronic.pure.outer import OuterRule, outer_step
+from speedtronic.pure.robust import geometric_median
 from speedtronic.pure.round import names
 from speedtronic.pure.round.rule import RoundRule, from_numbers, origin_of
+from speedtronic.pure.rules import NAMES, Rule
 from speedtronic.pure.tree import named_leaves
 from speedtronic.shell import blobs
 from speedtronic.shell.delta_file import open_delta
@@ -69,6 +71,28 @@ def blobs_of(lane: MemoryLane, name: str) -> dict[str, torch.Tensor]:
     with tempfile.TemporaryDirectory() as folder:
         lane.fetch(name, str(lane.head()), Path(folder) / "file")
         return blobs.read(Path(folder) / "file")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_of_every_rule_verify(name: Rule) -> None:
+    """With stale and long deltas among those that count."""
+    lane = MemoryLane()
+    rule = RoundRule(aggregate=name, faulty=0, discount=True)
+    recorded_run(lane, 4, nodes=4, seed=5, rule=rule)
+    found = replay(lane)
+
+    assert found.ok
+    assert 4 == found.rounds[-1].round
+    assert all(r.deltas >= rule.least for r in found.rounds[1:])
+
+
+def test_another_rule_needs_deltas_enough() -> None:
+    """What would have become of rounds of one delta cannot be told."""
+    lane = MemoryLane()
+    recorded_run(lane, 2, nodes=1)
+    found = replay(lane, aggregator=geometric_median())
+
+    assert "expected at least 3 deltas" in found.rounds[1].problem
 
 
 def test_a_round_is_the_definition_over_its_deltas(tmp_path: Path) -> None:

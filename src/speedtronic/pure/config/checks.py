@@ -12,6 +12,7 @@ from speedtronic.pure.config.model import REFERENCE_MODELS
 from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.rules import NUMBERS, least, rule_named
 
+MOST_ROWS = 1_000_000  # of a step whose micro-batch is looked for
 ONLY_REFERENCE = (
     "n_layer",
     "n_head",
@@ -104,7 +105,13 @@ def _model(c: Config) -> Iterator[str]:
 
 
 def _data(d: Data, m: Model) -> Iterator[str]:
-    if d.target_batch_size % d.micro_batch_size:
+    auto = d.micro_batch_size == "auto"
+    if auto and d.target_batch_size > MOST_ROWS:
+        yield (
+            f"data.target_batch_size: expected at most {MOST_ROWS} with "
+            f"data.micro_batch_size auto, found {d.target_batch_size}"
+        )
+    if not auto and d.target_batch_size % d.micro_rows:
         yield (
             f"data.target_batch_size: expected a multiple of data.micro_batch_size "
             f"{d.micro_batch_size}, found {d.target_batch_size}"

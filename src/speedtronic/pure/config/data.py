@@ -10,7 +10,9 @@ from speedtronic.pure.config.base import (
     not_negative,
     one_of,
     positive,
+    word_or,
 )
+from speedtronic.pure.micro_batch import first_size
 
 FORMATS = ("auto", "text", "jsonl", "tokens", "dataset", "factory")
 ORDERS = ("blocks", "offset", "documents")
@@ -88,8 +90,11 @@ class Data:
     block_size: int | None = field(
         None, "tokens per row (default: model.max_seq_len)", check=positive
     )
-    micro_batch_size: int = field(
-        1, "rows that go through the model at once", scope="node", check=positive
+    micro_batch_size: int | str = field(
+        1,
+        "rows that go through the model at once; auto: as many as fit",
+        scope="node",
+        check=word_or(positive, "auto"),
     )
     target_batch_size: int = field(
         1, "rows per step; a multiple of the micro-batch", scope="node", check=positive
@@ -139,3 +144,10 @@ class Data:
         "as the one who begins a run, put its token stores on the lane, for join",
         scope="node",
     )
+
+    @property
+    def micro_rows(self) -> int:
+        """The micro-batch as a number; of ``auto``, before it is known, a small one."""
+        if isinstance(self.micro_batch_size, str):
+            return first_size(self.target_batch_size)
+        return self.micro_batch_size

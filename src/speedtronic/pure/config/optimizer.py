@@ -74,6 +74,12 @@ class Optimizer:
         "keller or polar_express: coefficients of the Newton-Schulz steps",
         check=one_of("keller", "polar_express"),
     )
+    muon_iteration_dtype: str = field(
+        "auto",
+        "fp32, bf16, or auto (bf16 where the device is built for it): of those steps",
+        scope="node",
+        check=one_of("auto", "fp32", "bf16"),
+    )
     muon_adjust: str = field(
         "original",
         "original or match_rms_adamw: how the update follows a matrix's shape",

@@ -168,7 +168,7 @@ def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> Maste
     """Somebody else leads, or nobody; take over when nothing changes for too long.
 
     One who is about to stop takes only a lease that was given up, if nobody else does,
-    for deltas that would wait for ever.
+    for deltas that would wait for ever, and that are enough for a round.
     """
     settings, released = state.settings, manifest.lease.released
     state = attrs.evolve(state, prepared=None, quorum_s=None)
@@ -179,7 +179,8 @@ def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> Maste
     if asked and not asked.may_lead(manifest.lease.node):
         return take_over(state, view, manifest)  # its holder cannot publish that
     if state.stop_s is not None:
-        if not (released and view.deltas):
+        streams = {listed.name.stream for listed in view.deltas}
+        if not (released and len(streams) >= settings.least):
             return attrs.evolve(state, drained=True), ()
         if now_s - state.changed_s < max(LEFT_S, LEFT_POLLS * settings.poll_s):
             return state, ()
@@ -255,7 +256,7 @@ def _closes(
     as are expected, or all streams that counted in the last two rounds, have delivered.
     """
     accepted = {c.name.stream for c in decisions.accepted}
-    if not accepted:
+    if len(accepted) < max(1, state.settings.least):
         return False
     if state.alone or len(accepted) >= manifest.limits.per_round:
         return True

@@ -38,6 +38,7 @@ class MasterSettings:
     bounds: Bounds
     genesis: Genesis | None = None  # None: this node does not begin a run
     quorum: int = 1  # deltas that a round needs
+    least: int = 1  # deltas that its rule needs, whoever closes it
     expected: int = 0  # deltas with which the grace window ends early, if known
     grace_s: float = 30.0  # waited for more, once the quorum is there
     ttl_s: float = 60.0  # without a change of the manifest, others may take over
@@ -107,6 +108,11 @@ def start_master(
         told.append(
             f"quorum: expected 1 to per_round {settings.limits.per_round}, "
             f"found {settings.quorum}"
+        )
+    if settings.least > settings.quorum:
+        told.append(
+            f"quorum: expected at least {settings.least}, the deltas that the rule of "
+            f"the rounds needs, found {settings.quorum}"
         )
     if told:
         raise ValueError("\n".join(told))

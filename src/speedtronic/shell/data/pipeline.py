@@ -190,7 +190,7 @@ def schedule_of(
         ConfigError: a step cannot be divided among the ranks.
     """
     data = config.data
-    micro, step = data.micro_batch_size, data.target_batch_size
+    micro, step = data.micro_rows, data.target_batch_size
     if step % (micro * ranks):
         raise ConfigError(
             f"data.target_batch_size: expected a multiple of {micro * ranks} "

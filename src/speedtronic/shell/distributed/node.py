@@ -298,7 +298,8 @@ def _master(
         outer=to_numbers(rule),
         bounds=Bounds(payload_bytes=size),
         genesis=genesis,
-        quorum=section.quorum,
+        quorum=max(section.quorum, rule.least),  # a worker's may be less, and unused
+        least=rule.least,
         expected=len(section.collaborators) + 1 if section.collaborators else 0,
         grace_s=section.grace,
         ttl_s=lease_s(section),

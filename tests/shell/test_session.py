@@ -1,0 +1,50 @@
+"""From a config to what a run computes with."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from speedtronic.pure.inner import InnerState
+from speedtronic.shell.config import config_from_dict
+from speedtronic.shell.data.prepare import silent
+from speedtronic.shell.opening import open_session
+from speedtronic.shell.session import Session
+
+CPU = torch.device("cpu")
+
+
+def stepped(folder: Path, **optimizer: Any) -> tuple[Session, InnerState]:
+    """A session, and its state after a step without donation."""
+    config = config_from_dict(
+        {
+            "run": {"name": "r", "output_dir": str(folder)},
+            "model": {"max_seq_len": 8, "n_layer": 1, "n_head": 2, "d_model": 8},
+            "optimizer": {"name": "muon", "lr": 0.1, **optimizer},
+            "scheduler": {"warmup_steps": 0},
+            "compile": {"donate": False},
+        }
+    )
+    with ExitStack() as stack:
+        data, session = open_session(stack, config, CPU, None, silent)
+        batches = data.train_batch(0).micro_batches
+        state, _ = session.runner(print)(session.initial, batches)
+    return session, state
+
+
+def test_a_config_chooses_the_arithmetic_of_muon(tmp_path: Path) -> None:
+    """Updates of matrices differ by what bfloat16 rounds, and of nothing else."""
+    session, exact = stepped(tmp_path, muon_iteration_dtype="fp32")
+    _, fast = stepped(tmp_path, muon_iteration_dtype="bf16")
+
+    def moved(state: InnerState, name: str) -> Tensor:
+        return state.params[name] - session.initial.params[name]
+
+    for name in exact.params:
+        apart = (moved(exact, name) - moved(fast, name)).norm()
+        if "proj" in name:
+            assert 0 < apart < 0.1 * moved(exact, name).norm(), name
+        else:
+            assert 0 == apart, name
