@@ -44,7 +44,7 @@ class Guard:
         self._session = build_session(
             config, self._data.train_batch(0).micro_batches[0]
         )
-        self._size = config.evaluation.batch_size or config.data.micro_batch_size
+        self._size = config.evaluation.batch_size or config.data.micro_rows
         self._batches = section.guard_batches
 
     def loss(self, weights: Weights) -> float:
