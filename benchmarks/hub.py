@@ -25,7 +25,7 @@ from speedtronic.pure.config.base import Secret
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.outer import OuterRule, init_outer
 from speedtronic.pure.round.admit import Bounds
-from speedtronic.pure.round.manifest import Limits
+from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.round.master import Genesis, MasterSettings, start_master
 from speedtronic.pure.round.rule import RoundRule, to_numbers
 from speedtronic.pure.round.worker import WorkerSettings, start_worker

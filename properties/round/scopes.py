@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from speedtronic.pure.round.manifest import Limits
+from speedtronic.pure.round.limits import Limits
 
 POLL_S = 5.0
 

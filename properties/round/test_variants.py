@@ -18,7 +18,7 @@ from properties.round.simulator import run, schedule
 from speedtronic.pure.round import admit, chain, gather, ledger, master, names, worker
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round.chain import decided
-from speedtronic.pure.round.manifest import Limits
+from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.round.settle import undone
 from speedtronic.shell.lanes.base import ANY
 
@@ -223,7 +223,7 @@ def refusals_not_chained(patch: Patch) -> Machines:
 
 VARIANTS: dict[str, tuple[Change, Scope, set[str]]] = {
     "publish without parent": (without_parent, PLAIN, {"fork", "run erased", "fold"}),
-    "begin without parent": (begin_without_parent, PLAIN, {"run erased"}),
+    "begin without parent": (begin_without_parent, PLAIN, {"run erased", "fork"}),
     "keep theta - base": (keep_all, PLAIN, {"double in model", "double count"}),
     "theta = global": (forget_all, PLAIN, {"lost", "work"}),
     "a pending delta that is not durable": (not_durable, PLAIN, {"lost", "data twice"}),

@@ -30,6 +30,7 @@ from speedtronic.shell.config import config_from_dict
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.replay import replay
 from speedtronic.shell.distributed.report import read_report
+from speedtronic.shell.keys import create
 from speedtronic.shell.lanes import parse_lane
 from speedtronic.shell.train import train
 
@@ -92,6 +93,8 @@ def config(where: Where, node: str, steps: int) -> dict[str, Any]:
         "distributed": {
             "enabled": True,
             "lane": where.lane,
+            "trust": "signed",
+            "key": str(folder / "keys" / f"{node}.pem"),
             "cache_dir": str(folder / f"{node}-cache"),
             "commits_per_hour": 1e6,
             "role": "master" if node == NODES[0] else "auto",
@@ -187,6 +190,8 @@ def chaos(where: Where, kills: int, seed: int) -> dict[str, Any]:
     """Kill and start again, then let the run come to its end."""
     folder, chance = where.folder, random.Random(seed)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    for node in NODES:  # so that all are in the first roster
+        create(folder / "keys" / f"{node}.pem")
     alive = {start(where, node, NO_END): node for node in NODES}
     leaders_killed, ends = 0, {}
     for _ in range(kills):

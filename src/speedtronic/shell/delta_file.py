@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from speedtronic.errors import Damaged
+from speedtronic.pure import tensor_header
 from speedtronic.pure.delta import Delta, Weights, delta_problems, from_named
 from speedtronic.pure.reduction import (
     ROW,
@@ -56,8 +57,10 @@ class DeltaFile:
         start: int,
         likes: dict[str, Tensor],
         metadata: dict[str, str],
+        exact: bool,
     ) -> None:
         self.path = path
+        self.exact = exact  # its header is written as `blobs.write` does
         self.metadata = metadata
         self.likes = likes  # by flat name, on the meta device, in the file's order
         self._file = file
@@ -165,7 +168,10 @@ def open_delta(path: Path) -> Iterator[DeltaFile]:
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     with opened:
-        yield DeltaFile(path, opened, start, likes, metadata)
+        written = tensor_header.encode(entries, metadata)
+        exact = len(written) == start and opened.read(start) == written
+        exact = exact and list(likes) == blobs.order(likes)
+        yield DeltaFile(path, opened, start, likes, metadata, exact)
 
 
 def _size(like: Tensor) -> int:

@@ -9,6 +9,8 @@ from speedtronic.shell.data import open_data
 from speedtronic.shell.data.prepare import Progress
 from speedtronic.shell.distributed.identity import data_share
 from speedtronic.shell.distributed.lane import make_lane
+from speedtronic.shell.distributed.membership import trust_of
+from speedtronic.shell.keys import key_file, load_or_create
 from speedtronic.shell.paths import run_folder, token_folder
 from speedtronic.shell.rundir import Mode, RunDirectory
 from speedtronic.shell.swarm import Swarm
@@ -36,6 +38,8 @@ def make_ready(
         open_data(
             config, directory=token_folder(config), progress=preparing, **share
         ).close()
+        if trust_of(config, None).begins_signed:  # all are of one user
+            load_or_create(key_file(name, config.distributed.key))
     _make_lane(swarm, resume, overwrite)
 
 

@@ -7,6 +7,8 @@ number, so nothing waits.
 
 import random
 import tempfile
+from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -17,8 +19,10 @@ from speedtronic.pure.delta import Delta, Weights, named
 from speedtronic.pure.outer import init_outer
 from speedtronic.pure.round import events
 from speedtronic.pure.round.admit import Bounds
+from speedtronic.pure.round.chain import run_id
 from speedtronic.pure.round.header import Header
-from speedtronic.pure.round.manifest import Limits, Manifest
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master import (
     Genesis,
     Master,
@@ -26,16 +30,19 @@ from speedtronic.pure.round.master import (
     master,
     start_master,
 )
+from speedtronic.pure.round.roster import founded
 from speedtronic.pure.round.rule import RoundRule, to_numbers
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell.distributed.files import payload_of, write_delta
-from speedtronic.shell.distributed.leader import Leader
+from speedtronic.shell.distributed.leader import Harm, Leader
 from speedtronic.shell.distributed.look import Looker
+from speedtronic.shell.distributed.trust import signature_of, signed_roster
+from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.base import ANY, Lane
 
 LINEAGE = "1a" * 32
 RENAMED = {"w": "model.w"}  # the published file has a name of its own for it
-LIMITS = Limits(staleness=3, window=6, per_round=4)
+LIMITS = Limits(staleness=3, window=6, per_round=4, strikes=0)
 STEPS, TOKENS = 50, 800  # per delta; a node does several times as many now and then
 TTL_S, POLL_S = 60.0, 5.0
 
@@ -49,6 +56,7 @@ def recorded_run(
     keep: int | None = None,
     rule: RoundRule | None = None,
     waiting: int = 0,
+    keys: Mapping[str, Key] | None = None,
 ) -> Manifest:
     """Put a run on an empty lane, as if nodes had trained there.
 
@@ -64,6 +72,8 @@ def recorded_run(
         keep: rounds that are kept at least; None keeps all.
         rule: of the outer step; there must be nodes enough for it.
         waiting: deltas that are still undecided at the end.
+        keys: make it a signed run, with the keys of its nodes, as `made_up_keys` gives
+            them; the owner's is that of ``node-0``.
 
     Returns:
         The newest manifest.
@@ -74,13 +84,23 @@ def recorded_run(
     (2, True)
     """
     with tempfile.TemporaryDirectory() as folder:
-        run = _Run(lane, Path(folder), nodes, seed, keep, rule or RoundRule())
+        run = _Run(lane, Path(folder), nodes, seed, keep, rule or RoundRule(), keys)
         for _ in range(rounds):
             run.between()
             run.deliver(run.choice.randint(run.least, nodes))
             run.lead()
         run.deliver(waiting)
         return run.manifest
+
+
+def made_up_keys(nodes: int = 3) -> dict[str, Key]:
+    """The same keys every time; they are no secret.
+
+    >>> sorted(made_up_keys(2))
+    ['node-0', 'node-1']
+    """
+    names = [f"node-{n}" for n in range(nodes)]
+    return {name: Key(sha256(name.encode()).digest()) for name in names}
 
 
 class _Run:
@@ -94,6 +114,7 @@ class _Run:
         seed: int,
         keep: int | None,
         rule: RoundRule,
+        keys: Mapping[str, Key] | None,
     ) -> None:
         self.choice = random.Random(seed)
         self._draw = torch.Generator().manual_seed(seed)
@@ -105,9 +126,9 @@ class _Run:
         self._bounds = Bounds(payload_bytes=sum(x.nbytes for x in whole.values()))
         self._keep, self._rule = keep, rule
         likes: Weights = tree_map(lambda x: x.to("meta"), weights)
-        self._leader = Leader(lane, folder, likes, RENAMED)
-        first, momentum = self._leader.make(init_outer(weights, rule.outer))
-        self._genesis = Genesis(weights=first, momentum=momentum)
+        self._keys = keys or {}
+        self._likes = likes
+        self._first = init_outer(weights, rule.outer)
         self._now_s = 0.0
         self._master = self._new_leader()
         self.lead()
@@ -158,7 +179,12 @@ class _Run:
                 held = [candidate.name for candidate in self._master.candidates]
                 return events.Inspected(now_s, *self._leader.inspect(effect, held))
             case events.Fold():
-                return events.Folded(now_s, *self._leader.fold(effect))
+                made = self._leader.fold(effect)
+                if isinstance(made, Harm):
+                    return events.Suspected(
+                        now_s=now_s, names=made.names, reason=made.reason
+                    )
+                return events.Folded(now_s, *made)
             case events.Publish():
                 self._leader.publish(effect)
                 return events.Published(now_s)
@@ -166,14 +192,19 @@ class _Run:
                 return events.Looked(now_s, self._looker.look())
 
     def _new_leader(self) -> Master:
+        node, life = self.choice.choice(list(self._streams)), self._word()
+        folder = self._folder / life
+        folder.mkdir()
+        key = self._keys.get(node)
+        self._leader = Leader(self._lane, folder, self._likes, RENAMED, key=key)
         settings = MasterSettings(
-            node=self.choice.choice(list(self._streams)),
-            life=self._word(),
+            node=node,
+            life=life,
             lineage=LINEAGE,
             limits=LIMITS,
             outer=to_numbers(self._rule),
             bounds=self._bounds,
-            genesis=self._genesis,
+            genesis=self._genesis(life),
             quorum=self.least,
             least=self.least,
             grace_s=0.0,
@@ -182,6 +213,16 @@ class _Run:
             poll_s=POLL_S,
         )
         return start_master(settings, self._now_s)
+
+    def _genesis(self, life: str) -> Genesis:
+        weights, momentum = self._leader.make(self._first)
+        if not self._keys:
+            return Genesis(weights=weights, momentum=momentum)
+        owner = self._keys["node-0"]
+        run = run_id(LINEAGE, weights, life, owner.public)
+        public = {node: key.public for node, key in self._keys.items()}
+        roster = signed_roster(founded(run, owner.public, public), owner)
+        return Genesis(weights=weights, momentum=momentum, roster=roster)
 
     def _deliver(self, node: str, *, bad: bool = False) -> None:
         manifest, stream = self.manifest, self._streams[node]
@@ -211,7 +252,7 @@ class _Run:
             payload_bytes=payload.bytes,
         )
         path = self._folder / "delta"
-        write_delta(path, delta, header)
+        write_delta(path, delta, header, signature_of(header, self._keys.get(node)))
         self._lane.commit({header.name.path: path}, parent=ANY)
         path.unlink()
 

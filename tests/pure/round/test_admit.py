@@ -194,9 +194,12 @@ def test_no_candidates_no_decisions() -> None:
     assert Decisions() == admit(genesis(), (), BOUNDS)
 
 
-def test_streams_of_one_node_are_two() -> None:
-    """A copy of a run directory draws a stream of its own and counts for itself."""
+def test_streams_of_one_node_take_turns() -> None:
+    """A copy of a run directory counts for itself, and no node counts twice a round."""
     manifest = genesis()
     heads = [header(manifest), header(manifest, stream=OTHER)]
     found = admit(manifest, tuple(candidate(h) for h in heads), BOUNDS)
-    assert 2 == len(found.accepted)
+    assert (1, 1) == (len(found.accepted), len(found.waiting))
+    after = publish(manifest, found)
+    left = admit(after, found.waiting, BOUNDS)
+    assert (found.waiting, ()) == (left.accepted, left.waiting)

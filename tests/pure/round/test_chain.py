@@ -96,7 +96,7 @@ def test_an_epoch_cannot_jump() -> None:
 
 def test_two_runs_of_one_config_differ() -> None:
     """Two leaders that begin at once begin two runs, and one of them wins the lane."""
-    assert genesis().run != genesis(nonce=f"{LIFE}-1").run
+    assert genesis().run != genesis(life="99" * 8, nonce=f"{'99' * 8}-0").run
 
 
 def _evolved(**changes: Any) -> Callable[[Manifest], Manifest]:
@@ -207,7 +207,7 @@ def test_another_history_is_named() -> None:
     other = genesis(lineage="2b" * 32)
     assert f"lineage {'2b' * 32}" in known_differs(other)
     assert f"this node belongs to {KNOWN.run}" in known_differs(
-        genesis(nonce=f"{LIFE}-1")
+        genesis(life="99" * 8, nonce=f"{'99' * 8}-0")
     )
     forked = rounds(genesis(), 2, stream=STREAM)
     assert "serial 2 was" in known_differs(forked)

@@ -5,7 +5,7 @@ import pytest
 from tests.pure.round.session import leading
 from tests.pure.round.values import LIFE
 
-from speedtronic.pure.round.manifest import Limits
+from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.round.master_state import leads, nonce, pause_s
 
 

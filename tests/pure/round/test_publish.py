@@ -6,7 +6,8 @@ from tests.pure.round.values import candidate, files, genesis, header
 
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round.admit import Broken, Decisions, admit
-from speedtronic.pure.round.manifest import FILES_PER_COMMIT, Limits
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import FILES_PER_COMMIT
 from speedtronic.pure.round.master_state import Master, Prepared
 from speedtronic.pure.round.names import kept, parse_delta
 from speedtronic.pure.round.publish import close_round, refuse_only

@@ -312,7 +312,7 @@ def test_a_record_of_another_run_is_refused(field: str) -> None:
     ("manifest", "reason"),
     [
         (genesis(lineage="2b" * 32), f"this node's config is lineage {LINEAGE}"),
-        (genesis(nonce=f"{'ab' * 8}-5"), f"this node belongs to {START.run}"),
+        (genesis(life="98" * 8), f"this node belongs to {START.run}"),
         (rounds(genesis(), 1, stream="34" * 8), "round 1 was"),
     ],
     ids=["config", "run", "fork"],

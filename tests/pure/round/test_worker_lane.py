@@ -6,6 +6,7 @@ from tests.pure.round.session import Session, joined, kinds, told, trained, work
 from tests.pure.round.values import accept, genesis, header, renew, rounds
 
 from speedtronic.pure.round import events as e
+from speedtronic.pure.round.roster import Member, added, founded, removed
 from speedtronic.pure.round.worker import may_train
 
 START = genesis()
@@ -219,3 +220,31 @@ def test_a_delta_that_cannot_be_sent_is_told_once() -> None:
         lines.append(told(session.tell(e.Failed, upload, "next in 40 s")))
         effects = session.wait(90.0)
     assert ["a delta is not sent yet (next in 40 s); it is tried again", ""] == lines
+
+
+def test_a_node_that_the_roster_has_not_waits() -> None:
+    """It says once what its owner has to do, and joins when that is done."""
+    session = working(key="1" * 64)
+    start = genesis()
+    roster = founded(start.run, "9" * 64, {"leader": "2" * 64})
+    (told,) = session.look(attrs.evolve(start, roster=roster))
+    assert isinstance(told, e.Tell)
+    assert "node node-1 is not in the run's roster" in told.text
+    assert f"speedtronic roster add LANE node-1 {'1' * 64}" in told.text
+    assert [] == session.look(attrs.evolve(start, roster=roster))
+    member = Member(node="node-1", key="1" * 64, role="worker")
+    known = attrs.evolve(start, roster=added(roster, member))
+    assert ["Fetch"] == kinds(session.look(known))
+
+
+def test_a_node_that_is_put_out_ends() -> None:
+    """Also one whose key was replaced; what it has stays where it is."""
+    start = genesis()
+    roster = founded(start.run, "9" * 64, {"leader": "2" * 64, "node-1": "1" * 64})
+    session = joined(attrs.evolve(start, roster=roster), key="1" * 64)
+    other = Member(node="node-1", key="3" * 64, role="worker")
+    for changed in (removed(roster, "node-1"), added(roster, other)):
+        now = attrs.evolve(renew(start), roster=changed)
+        (halt,) = attrs.evolve(session).look(now)
+        assert isinstance(halt, e.Halt)
+        assert "node-1" in halt.reason

@@ -7,7 +7,8 @@ import attrs
 from speedtronic.pure.round import chain
 from speedtronic.pure.round.admit import Candidate, Decisions, Facts
 from speedtronic.pure.round.header import Header
-from speedtronic.pure.round.manifest import File, Limits, Manifest
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.names import MOMENTUM, WEIGHTS
 
 LINEAGE = "1a" * 32

@@ -76,7 +76,7 @@ def test_a_field_of_the_run_cannot_be_changed(
 
 @pytest.mark.slow
 def test_the_same_over_the_hub(tmp_path: Path, empty: Path) -> None:
-    """Two machines that have nothing in common but a repository."""
+    """Two machines that have nothing in common but a repository, and a word in time."""
     config = config_from_dict(plain(tmp_path, "hub:owner/run"))
     (tmp_path / "first.yaml").write_text(to_yaml(config))
     with HubEmulator() as hub:
@@ -89,7 +89,7 @@ def test_the_same_over_the_hub(tmp_path: Path, empty: Path) -> None:
 
         def run(folder: Path, *arguments: str) -> str:
             done = subprocess.run(
-                [sys.executable, "-m", "speedtronic", *arguments, "--quiet"],
+                [sys.executable, "-m", "speedtronic", *arguments],
                 cwd=folder,
                 env=environment,
                 capture_output=True,
@@ -98,11 +98,14 @@ def test_the_same_over_the_hub(tmp_path: Path, empty: Path) -> None:
             assert 0 == done.returncode, done.stderr
             return done.stdout
 
-        run(tmp_path, "train", "--config", "first.yaml")
+        run(tmp_path, "train", "--config", "first.yaml", "--quiet")
         text = tmp_path / "text.txt"
         text.unlink()
+        key = run(empty, "key", "new", "--node", "second").strip()
+        asked = ["hub:owner/run", "second", key, "--role", "master"]
+        assert "second joins the roster" in run(tmp_path, "roster", "add", *asked)
         second = ["--set", "distributed.node_id=second", "--set", "run.threads=1"]
-        shown = run(empty, "join", "hub:owner/run", *second)
+        shown = run(empty, "join", "hub:owner/run", *second, "--quiet")
         there = manifests.parse(hub.repo("owner/run").read(names.MANIFEST))
 
     assert shown.startswith("completed steps=4 ")

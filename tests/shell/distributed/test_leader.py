@@ -19,12 +19,13 @@ from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round.admit import Candidate
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.ledger import decide
-from speedtronic.pure.round.manifest import Limits, Manifest
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.rule import RoundRule, origin_of, to_numbers
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell import blobs
 from speedtronic.shell.distributed.files import read_weights, write_delta
-from speedtronic.shell.distributed.leader import Leader, Made
+from speedtronic.shell.distributed.leader import Harm, Leader, Made, Round
 from speedtronic.shell.lanes.memory import MemoryLane
 
 RULE = RoundRule(aggregate="token_mean", outer=OuterRule(momentum=0.5))
@@ -48,9 +49,11 @@ class Run:
         assert found is not None
         return found
 
-    def send(self, node: str, tokens: int, *, spoil: bool = False) -> Header:
+    def send(
+        self, node: str, tokens: int, *, spoil: bool = False, size: float = 1.0
+    ) -> Header:
         """Put a delta on the lane."""
-        delta = Delta(params={"w": torch.randn(40, 3)}, buffers={})
+        delta = Delta(params={"w": size * torch.randn(40, 3)}, buffers={})
         stream = sha256(node.encode()).hexdigest()[:16]
         told = attrs.evolve(
             header(delta),
@@ -74,6 +77,13 @@ class Run:
         found, broken = self.leader.inspect(effect, [])
         assert () == broken
         return found
+
+
+def folded(leader: Leader, fold: e.Fold) -> tuple[File, File]:
+    """The files of a round that does no harm."""
+    made = leader.fold(fold)
+    assert isinstance(made, Round)
+    return made.weights, made.momentum
 
 
 def begun(tmp_path: Path, renamed: dict[str, str] | None = None) -> Run:
@@ -150,7 +160,7 @@ def test_a_round_is_the_pure_outer_step(tmp_path: Path) -> None:
         RULE.outer,
     )
     fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
-    files = run.leader.fold(fold)
+    files = folded(run.leader, fold)
     registers = tuple(decide(run.manifest, h, "accepted") for h in sent)
     new = chain.decided(run.manifest, registers, (), f"{values.LIFE}-1", files)
     run.leader.publish(
@@ -254,7 +264,7 @@ def test_a_round_is_published_with_its_headers_and_the_card_before(
         effect = e.Fold(
             revision=run.head, manifest=run.manifest, accepted=run.inspect(sent)
         )
-        files = leader.fold(effect)
+        files = folded(leader, effect)
         register = decide(run.manifest, sent, "accepted")
         new = chain.decided(
             run.manifest, (register,), (), f"{values.LIFE}-{number}", files
@@ -282,9 +292,55 @@ def test_a_page_that_is_no_card_is_not_read(tmp_path: Path, page: bytes | None) 
     leader = Leader(run.lane, folder, LIKES, {}, lambda m: seen.append(m) or {})
     sent = run.send("b", 10)
     fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=run.inspect(sent))
-    files = leader.fold(fold)
+    files = folded(leader, fold)
     register = decide(run.manifest, sent, "accepted")
     new = chain.decided(run.manifest, (register,), (), f"{values.LIFE}-1", files)
     leader.publish(e.Publish(parent=run.head, manifest=new, fresh=True))
 
     assert [None] == [made.card for made in seen]
+
+
+class Distance:
+    """Judges by how far the weights are from where they began."""
+
+    bound = 0.5
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def loss(self, weights: Weights) -> float:
+        """One, and more the farther away."""
+        self.calls += 1
+        apart = weights.params["w"] - FIRST.params["w"]
+        return 1.0 + apart.abs().max().item() / 100
+
+
+def test_a_harmful_round_names_who_did_it(tmp_path: Path) -> None:
+    """One delta of four; the others alone make a round."""
+    run = begun(tmp_path)
+    sent = [run.send(n, 9, size=1.0 if n != "c" else 1e6) for n in "abcd"]
+    found = run.inspect(*sent)
+    (folder := tmp_path / "guarded").mkdir()
+    guard = Distance()
+    leader = Leader(run.lane, folder, LIKES, {}, guard=guard)
+    harm = leader.fold(e.Fold(revision=run.head, manifest=run.manifest, accepted=found))
+    assert isinstance(harm, Harm)
+    assert (sent[2].name,) == harm.names
+    assert harm.reason.startswith("harmful: with it the held-out loss goes from 1 to ")
+    rest = tuple(c for c in found if c.name not in harm.names)
+    made = leader.fold(e.Fold(revision=run.head, manifest=run.manifest, accepted=rest))
+    assert isinstance(made, Round)
+    assert guard.calls <= 3 + 2 * len(found)  # what was, what would be, halves, again
+
+
+def test_what_a_rule_made_much_smaller_is_told(tmp_path: Path) -> None:
+    """Not what it made a little smaller, which is every second delta."""
+    run = begun(tmp_path)
+    rule = RoundRule(aggregate="norm_clip", outer=RULE.outer)
+    manifest = attrs.evolve(run.manifest, outer=to_numbers(rule))
+    sizes = {"a": 1.0, "b": 3.0, "c": 90.0}
+    sent = [run.send(node, 9, size=size) for node, size in sizes.items()]
+    found = run.inspect(*sent)
+    made = run.leader.fold(e.Fold(revision=run.head, manifest=manifest, accepted=found))
+    assert isinstance(made, Round)
+    assert (sent[2].name,) == made.clipped

@@ -247,7 +247,7 @@ def test_a_rule_that_nobody_knows_is_told() -> None:
     """Another version may have written it."""
     told = spoiled(forged_everywhere(outer=(("aggregate", "krum"),)))
 
-    assert told[5].startswith("manifest.outer: expected the keys")
+    assert told[5].startswith("manifest.outer.aggregate: expected one of mean,")
 
 
 def test_a_manifest_kept_ahead_of_the_head_is_told() -> None:

@@ -12,7 +12,8 @@ from speedtronic.pure.delta import Weights
 from speedtronic.pure.outer import OuterRule, init_outer
 from speedtronic.pure.progress import Progress
 from speedtronic.pure.round.admit import Bounds
-from speedtronic.pure.round.manifest import Limits, Manifest
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master import Genesis, MasterSettings, start_master
 from speedtronic.pure.round.record import Record
 from speedtronic.pure.round.rule import RoundRule, to_numbers

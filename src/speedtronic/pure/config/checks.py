@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from speedtronic.pure.config import Config, Data, Distributed, Model, Source
 from speedtronic.pure.config.fields import FIELDS, value_at
 from speedtronic.pure.config.model import REFERENCE_MODELS
-from speedtronic.pure.round.manifest import Limits
+from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.rules import NUMBERS, least, rule_named
 
 MOST_ROWS = 1_000_000  # of a step whose micro-batch is looked for

@@ -1,5 +1,7 @@
 """Distributed section: the round, its lane and this node's part in it."""
 
+import re
+
 import attrs
 
 from speedtronic.pure import rules
@@ -12,7 +14,7 @@ from speedtronic.pure.config.base import (
     one_of,
     positive,
 )
-from speedtronic.pure.round.names import NODE_MEANING, check_node
+from speedtronic.pure.round.names import KEY, NODE_MEANING, check_node
 
 ROLES = ("single", "master", "worker", "auto")
 
@@ -24,6 +26,17 @@ def node_name(value: str) -> str | None:
     except ValueError:
         return NODE_MEANING
     return None
+
+
+def public_key(value: str) -> str | None:
+    """An Ed25519 public key as text."""
+    found = re.fullmatch(KEY, value, re.ASCII)
+    return None if found else "64 lower-case hex digits"
+
+
+def above_one(value: float) -> str | None:
+    """A factor that leaves room."""
+    return None if value > 1 else "a number above 1"
 
 
 def at_least_one(value: float) -> str | None:
@@ -119,6 +132,46 @@ class Distributed:
     )
     window: int = field(64, "rounds for which a decision is remembered", check=positive)
     per_round: int = field(16, "deltas that one round takes", check=positive)
+    trust: str | None = field(
+        None,
+        "open (whoever can write takes part) or signed (by the keys of a roster);"
+        " default: signed on the Hub, else open",
+        scope="node",
+        check=one_of("open", "signed"),
+    )
+    key: str | None = field(
+        None, "file of this node's key (default: in ~/.speedtronic/keys)", scope="node"
+    )
+    owner: str | None = field(
+        None,
+        "public key of the run's owner; no other run is believed",
+        scope="node",
+        check=public_key,
+    )
+    max_norm: float | None = field(
+        None, "a delta with a larger norm is refused", check=positive
+    )
+    max_norm_ratio: float | None = field(
+        None,
+        "a delta so many times larger than the median is refused",
+        check=above_one,
+    )
+    strikes: int = field(
+        3,
+        "deltas of a node refused or clipped in a row that set it aside (0: never)",
+        check=not_negative,
+    )
+    quarantine: int = field(8, "rounds for which a node is set aside", check=positive)
+    guard: float | None = field(
+        None,
+        "when leading, refuse deltas that raise the held-out loss by more than this"
+        " share (0.05 is 5 %)",
+        scope="node",
+        check=positive,
+    )
+    guard_batches: int = field(
+        8, "held-out batches by which the guard judges", scope="node", check=positive
+    )
     quorum: int = field(
         1, "deltas that a leader's round needs", scope="node", check=positive
     )

@@ -6,6 +6,9 @@ round is full. Or it is *garbage*: no leader could ever accept it, so it is dele
 and not remembered. Whether a delta is garbage depends on the manifest and on its
 header alone, hence it is the same for every leader.
 
+In a signed run a delta that the key of its node did not sign is garbage: a refusal
+would move the ledger of a stream whose node never sent it.
+
 What is known of a payload comes in as facts. Nothing here reads a tensor.
 """
 
@@ -18,6 +21,7 @@ from speedtronic.pure.round.header import Header, disagreement
 from speedtronic.pure.round.ledger import decide, room
 from speedtronic.pure.round.manifest import MAX_REASON, Manifest, Refusal, Register
 from speedtronic.pure.round.names import DeltaName
+from speedtronic.pure.round.standing import aside
 
 MAX_OVERHEAD_BYTES = 2**20  # of a delta's file: header, names, shapes
 
@@ -31,7 +35,9 @@ class Facts:
     finite: bool = True
     mismatch: str = ""  # names, shapes or dtypes that differ from the model's
     norm: float = 0.0  # 2-norm of the delta, added up in a fixed order
+    signed_by: str = ""  # the public key whose signature it has, if that is right
     objection: str = ""  # a rule of this leader that it breaks, in words
+    harm: str = ""  # that this leader saw it do on held-out data, in words
 
 
 @attrs.frozen(kw_only=True)
@@ -91,15 +97,17 @@ def admit(
 ) -> Decisions:
     """Decide what a round on top of ``manifest`` does with what lies on the lane.
 
-    At most one delta per stream counts, the newest cut. If the round cannot take all,
-    the streams that have waited longest go first: serving them by name would starve
-    the last ones.
+    At most one delta per stream counts, the newest cut, and one per node, so that no
+    node is heard more than another. If the round cannot take all, the streams that have
+    waited longest go first: serving them by name would starve the last ones. A node
+    that is set aside waits.
     """
     garbage: list[Broken] = []
     newest: dict[str, Candidate] = {}
     for candidate in sorted(candidates, key=lambda c: c.name):
         told = disagreement(candidate.header, candidate.name)
         told = told or inadmissible(manifest, candidate.header)
+        told = told or unsigned(manifest, candidate.header, candidate.facts.signed_by)
         if told:
             garbage.append(Broken(candidate.name, told))
         else:  # sorted by name, so a later cut of a stream replaces an earlier one
@@ -107,20 +115,73 @@ def admit(
     served = sorted(newest.values(), key=lambda c: turn(manifest, c.name))
     refused: list[tuple[Candidate, Refusal]] = []
     ready: list[Candidate] = []
-    left = room(manifest)
+    waiting: list[Candidate] = []
+    left, most = room(manifest), manifest.limits.per_round
+    usual = _usual_norm(served, bounds)
     for candidate in served:
-        refusal = refuse(candidate, bounds)
-        if refusal is None:
+        node = candidate.name.node
+        if aside(manifest.standings, node, manifest.round + 1):
+            waiting.append(candidate)
+            continue
+        limit = norm_limit(manifest, node, bounds, usual)
+        refusal = refuse(candidate, attrs.evolve(bounds, norm=limit))
+        if refusal is not None:
+            if len(refused) < left:
+                refused.append((candidate, refusal))
+        elif len(ready) < most and all(node != c.name.node for c in ready):
             ready.append(candidate)
-        elif len(refused) < left:
-            refused.append((candidate, refusal))
-    most = manifest.limits.per_round
+        else:
+            waiting.append(candidate)
     return Decisions(
-        accepted=tuple(sorted(ready[:most], key=lambda c: c.name)),
+        accepted=tuple(sorted(ready, key=lambda c: c.name)),
         refused=tuple(refused),
-        waiting=tuple(ready[most:]),
+        waiting=tuple(waiting),
         garbage=tuple(garbage),
     )
+
+
+def norm_limit(
+    manifest: Manifest, node: str, bounds: Bounds, usual: float | None
+) -> float:
+    """The largest norm that a delta of a node may have.
+
+    Args:
+        manifest: whose limits and roster hold.
+        node: that made it.
+        bounds: of this leader.
+        usual: the median norm of the deltas at hand; None if there are too few.
+    """
+    limits, roster = manifest.limits, manifest.roster
+    member = roster.member(node) if roster else None
+    found = [bounds.norm]
+    if limits.max_norm:
+        found.append(limits.max_norm)
+    if limits.norm_ratio and usual is not None:
+        found.append(limits.norm_ratio * usual)
+    if member and member.max_norm is not None:
+        found.append(member.max_norm)
+    return min(found)
+
+
+def _usual_norm(candidates: list[Candidate], bounds: Bounds) -> float | None:
+    """The median norm of what could count; of two nothing can be said."""
+    found = sorted(c.facts.norm for c in candidates if refuse(c, bounds) is None)
+    if len(found) < 3:
+        return None
+    half = len(found) // 2
+    return found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2
+
+
+def unsigned(manifest: Manifest, header: Header, signed_by: str) -> str:
+    """Why the roster does not let a delta in, in words; empty if it does."""
+    if manifest.roster is None:
+        return ""
+    member = manifest.roster.member(header.node)
+    if member is None:
+        return f"node {header.node} is not in the roster"
+    if member.key != signed_by:
+        return f"it is not signed by the key of node {header.node}"
+    return ""
 
 
 def inadmissible(manifest: Manifest, header: Header) -> str:
@@ -185,6 +246,7 @@ def refuse(candidate: Candidate, bounds: Bounds) -> Refusal | None:
             "drop",
             f"too large: norm {facts.norm:.6g}, at most {bounds.norm:.6g} count",
         ),
+        (bool(facts.harm), "drop", facts.harm),
         (bool(facts.objection), "retry", facts.objection),
     )
     for holds, verdict, reason in rules:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import attrs
 
 from speedtronic.pure.round import chain
-from speedtronic.pure.round.admit import inadmissible
+from speedtronic.pure.round.admit import inadmissible, unsigned
 from speedtronic.pure.round.header import Header, disagreement
 from speedtronic.pure.round.ledger import decide, remembered
 from speedtronic.pure.round.manifest import Manifest
@@ -49,7 +49,8 @@ def alone(manifest: Manifest, round: int) -> str:
 def apart(old: Manifest, new: Manifest) -> str:
     """Why ``new`` cannot come after ``old``, whatever was published in between.
 
-    >>> from speedtronic.pure.round.manifest import File, Limits
+    >>> from speedtronic.pure.round.limits import Limits
+    >>> from speedtronic.pure.round.manifest import File
     >>> first = chain.genesis(
     ...     lineage="1a" * 32, limits=Limits(), outer=(),
     ...     weights=File("model.safetensors", "00" * 32, 8),
@@ -64,7 +65,7 @@ def apart(old: Manifest, new: Manifest) -> str:
     """
     shared = ["run", "lineage", "limits", "outer"]
     if new.round == old.round:
-        shared += ["round_id", "recent", "weights", "momentum", "accepted"]
+        shared += ["round_id", "recent", "weights", "momentum", "accepted", "clipped"]
     for what in shared:
         before, now = getattr(old, what), getattr(new, what)
         if before != now:
@@ -81,10 +82,13 @@ def apart(old: Manifest, new: Manifest) -> str:
         return f"round {old.round} was {old.round_id}, here it is {known}"
     if new.round == old.round + 1 and (told := chain.round_breaks(old, new)):
         return told
-    return _lease_apart(old, new) or _ledger_apart(old, new)
+    told = chain.roster_apart(old, new)
+    return told or _lease_apart(old, new) or _ledger_apart(old, new)
 
 
-def counts(old: Manifest, new: Manifest, name: DeltaName, header: Header) -> str:
+def counts(
+    old: Manifest, new: Manifest, name: DeltaName, header: Header, signed_by: str = ""
+) -> str:
     """Why a delta cannot be one that ``new`` counted on top of ``old``.
 
     Args:
@@ -92,12 +96,14 @@ def counts(old: Manifest, new: Manifest, name: DeltaName, header: Header) -> str
         new: of the round that names it as accepted.
         name: under which it is kept.
         header: that its file carries.
+        signed_by: the public key whose signature the file has.
     """
     # What it followed is compared with the register instead, since a refusal between
     # the two rounds moved the register of `old`.
     free = attrs.evolve(header, after=None)
     told = disagreement(header, name)
     told = told or inadmissible(attrs.evolve(old, ledger=()), free)
+    told = told or unsigned(new, header, signed_by)
     if told:
         return told
     if decide(old, header, "accepted") != new.register(header.stream):
@@ -167,6 +173,7 @@ def _genesis(m: Manifest) -> Manifest:
         node=m.lease.node,
         life=m.lease.life,
         nonce=m.nonce,
+        roster=m.roster,
     )
 
 

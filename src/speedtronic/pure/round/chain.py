@@ -11,16 +11,18 @@ import attrs
 
 from speedtronic.pure.round import plain
 from speedtronic.pure.round.ledger import advance
+from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.round.manifest import (
     File,
     Lease,
-    Limits,
     Manifest,
     Refusal,
     Register,
     Scalar,
 )
 from speedtronic.pure.round.names import DeltaName
+from speedtronic.pure.round.roster import Roster, newer
+from speedtronic.pure.round.standing import Standing, judged
 
 
 def round_id(
@@ -58,9 +60,10 @@ def genesis(
     node: str,
     life: str,
     nonce: str,
+    roster: Roster | None = None,
 ) -> Manifest:
     """The first manifest of a run, whose maker holds the first lease."""
-    run = plain.digest([lineage, weights.sha256, nonce])[:16]
+    run = run_id(lineage, weights, life, roster.owner if roster else None)
     first = round_id(None, run, 0, weights, momentum, ())
     return Manifest(
         previous=None,
@@ -78,14 +81,32 @@ def genesis(
         refused=(),
         ledger=(),
         lease=Lease(node=node, life=life, epoch=0, renewals=0),
+        roster=roster,
         nonce=nonce,
     )
 
 
-def taken_over(old: Manifest, node: str, life: str, nonce: str) -> Manifest:
-    """Another holder, one epoch later; nothing else changes."""
+def run_id(lineage: str, weights: File, life: str, owner: str | None) -> str:
+    """The name of a run; a life begins one at most, and another owner is another run.
+
+    >>> run_id("1a" * 32, File("model.safetensors", "0" * 64, 8), "ab" * 8, None)
+    '...'
+    """
+    return plain.digest([lineage, weights.sha256, life, owner])[:16]
+
+
+def taken_over(
+    old: Manifest, node: str, life: str, nonce: str, roster: Roster | None = None
+) -> Manifest:
+    """Another holder, one epoch later; nothing else changes, but perhaps the roster."""
     lease = Lease(node=node, life=life, epoch=old.lease.epoch + 1, renewals=0)
-    return _next(old, nonce, lease=lease, refused=())
+    kept = old.roster if roster is None else roster
+    return _next(old, nonce, lease=lease, refused=(), roster=kept)
+
+
+def enrolled(old: Manifest, roster: Roster, nonce: str) -> Manifest:
+    """A newer roster; the holder stays, and nothing is decided."""
+    return _next(old, nonce, lease=_again(old.lease), refused=(), roster=roster)
 
 
 def released(old: Manifest, nonce: str) -> Manifest:
@@ -100,6 +121,7 @@ def decided(
     refused: tuple[tuple[Register, Refusal], ...],
     nonce: str,
     files: tuple[File, File] | None,
+    clipped: tuple[DeltaName, ...] = (),
 ) -> Manifest:
     """The decisions of a round, or refusals alone between two rounds.
 
@@ -111,6 +133,7 @@ def decided(
         refused: new registers and reasons of what does not.
         nonce: of this attempt.
         files: new weights and momentum; None exactly if nothing was accepted.
+        clipped: those of the accepted that the rule made smaller.
     """
     registers = (*accepted, *(register for register, _ in refused))
     changes: dict[str, Any] = {
@@ -128,7 +151,12 @@ def decided(
             "weights": files[0],
             "momentum": files[1],
             "accepted": names,
+            "clipped": tuple(sorted(clipped)),
         }
+    verdicts = tuple(refusal for _, refusal in refused)
+    changes["standings"] = _standings(
+        old, changes.get("accepted", ()), clipped, verdicts
+    )
     return _next(old, nonce, **changes)
 
 
@@ -144,7 +172,7 @@ def breaks(old: Manifest, new: Manifest) -> str:
     ]
     same = new.round == old.round
     if same:
-        kept = ("round_id", "recent", "weights", "momentum", "accepted")
+        kept = ("round_id", "recent", "weights", "momentum", "accepted", "clipped")
         expected += [(k, getattr(old, k), getattr(new, k)) for k in kept]
     else:
         told = round_breaks(old, new)
@@ -153,7 +181,9 @@ def breaks(old: Manifest, new: Manifest) -> str:
     for what, wanted, found in expected:
         if wanted != found:
             return f"serial {new.serial}: expected {what} {wanted}, found {found}"
-    return _lease_breaks(old, new) or _ledger_breaks(old, new)
+    return (
+        _lease_breaks(old, new) or _roster_breaks(old, new) or _ledger_breaks(old, new)
+    )
 
 
 def round_breaks(old: Manifest, new: Manifest) -> str:
@@ -253,6 +283,42 @@ def _lease_breaks(old: Manifest, new: Manifest) -> str:
     return ""
 
 
+def _roster_breaks(old: Manifest, new: Manifest) -> str:
+    where = f"serial {new.serial}"
+    if new.roster == old.roster:
+        return ""
+    if told := roster_apart(old, new):
+        return f"{where}: {told}"
+    if new.round != old.round or new.refused or new.ledger != old.ledger:
+        return f"{where}: the roster changes in the middle of a decision"
+    return ""
+
+
+def roster_apart(old: Manifest, new: Manifest) -> str:
+    """Why the roster of a later manifest cannot follow that of an earlier one."""
+    if new.roster == old.roster or newer(old.roster, new.roster):
+        return ""
+    had, has = (
+        f"version {m.roster.version} of owner {m.roster.owner[:16]}"
+        if m.roster
+        else "none"
+        for m in (old, new)
+    )
+    return f"the roster was {had}, here it is {has}"
+
+
+def _standings(
+    old: Manifest,
+    accepted: tuple[DeltaName, ...],
+    clipped: tuple[DeltaName, ...],
+    refused: tuple[Refusal, ...],
+) -> tuple[Standing, ...]:
+    bad = {name.node: "clipped: larger than the others" for name in clipped}
+    bad |= {r.name.node: r.reason for r in refused if r.verdict == "drop"}
+    good = frozenset(name.node for name in accepted) - bad.keys()
+    return judged(old.standings, old.round + 1, good, bad, old.limits)
+
+
 def _ledger_breaks(old: Manifest, new: Manifest) -> str:
     where = f"serial {new.serial}"
     changed = [r for r in new.ledger if r != old.register(r.stream)]
@@ -269,4 +335,12 @@ def _ledger_breaks(old: Manifest, new: Manifest) -> str:
             return f"{where}: stream {register.stream} has round {register.round}"
     if new.ledger != advance(old, tuple(changed), new.round):
         return f"{where}: a register is missing or kept too long"
+    clipped = new.clipped if fresh else ()
+    taken = new.lease.epoch != old.lease.epoch or new.lease.released
+    if taken or new.roster != old.roster:
+        wanted = old.standings
+    else:
+        wanted = _standings(old, fresh, clipped, new.refused)
+    if new.standings != wanted:
+        return f"{where}: the standings are not those that follow"
     return ""

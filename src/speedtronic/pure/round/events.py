@@ -2,7 +2,7 @@
 
 An event says what happened and when, by the clock of this process alone
 (``now_s``, monotonic seconds). An effect is a request as data. Whoever performs it
-answers with exactly one event: the one named beside it below, or `Failed`. A process
+answers with exactly one event: one named beside it below, or `Failed`. A process
 that dies answers nothing, and the machine that is started next asks again.
 
 ====================  ======================  =======================================
@@ -12,7 +12,7 @@ effect                answered by             by whom
 `Fetch`               `Fetched`               a background thread
 `Upload`              `Uploaded`              a background thread
 `Inspect`             `Inspected`             a background thread
-`Fold`                `Folded`                a background thread
+`Fold`                `Folded`, `Suspected`   a background thread
 `Publish`             `Published`             a background thread
 `Cut`                 `CutDone`               the training thread hands over a copy
 `Persist`             `Persisted`             a background thread, in order
@@ -34,6 +34,7 @@ from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.names import MANIFEST, DeltaName
 from speedtronic.pure.round.record import Record
+from speedtronic.pure.round.roster import Roster
 from speedtronic.pure.round.settle import Action
 
 
@@ -53,6 +54,7 @@ class View:
     manifest: Manifest | None  # None only if the lane answered that there is none
     deltas: tuple[Listed, ...] = ()  # all that wait for a decision
     kept: tuple[str, ...] = ()  # names of finished rounds
+    proposal: Roster | None = None  # that the run's owner asks for, if it is newer
 
 
 # ---------------------------------------------------------------------- effects
@@ -288,6 +290,16 @@ class Folded:
     now_s: float
     weights: File
     momentum: File
+    clipped: tuple[DeltaName, ...] = ()  # what the rule made much smaller
+
+
+@attrs.frozen(kw_only=True)
+class Suspected:
+    """The other answer to `Fold`: the round would do harm, by these deltas."""
+
+    now_s: float
+    names: tuple[DeltaName, ...]
+    reason: str
 
 
 @attrs.frozen
@@ -316,6 +328,7 @@ Event = (
     | Uploaded
     | Inspected
     | Folded
+    | Suspected
     | Published
     | Stop
 )

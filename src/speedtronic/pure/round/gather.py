@@ -5,14 +5,18 @@ it is listed. Memory is bounded whatever lies on the lane; the streams that have
 waited longest are read first.
 """
 
+from collections import Counter
+
 import attrs
 
 from speedtronic.pure.round.admit import Broken, turn
-from speedtronic.pure.round.events import Inspect, Inspected, View
+from speedtronic.pure.round.events import Inspect, Inspected, Suspected, View
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master_state import Master, MasterStep
+from speedtronic.pure.round.names import DeltaName
 
 CANDIDATES_PER_ROUND = 4  # times per_round: how many deltas are held in memory
+CANDIDATES_PER_NODE = 4  # of those, so that no node crowds out the others
 
 
 def inspect(state: Master, view: View, manifest: Manifest) -> MasterStep:
@@ -32,11 +36,16 @@ def inspect(state: Master, view: View, manifest: Manifest) -> MasterStep:
     if state.inspecting or room <= 0 or view.revision is None:
         return state, ()
     small = [d.name for d in unknown if d.bytes <= bounds.file_bytes]
-    wanted = tuple(sorted(small, key=lambda name: turn(manifest, name))[:room])
+    held = Counter(name.node for name in known)
+    wanted: list[DeltaName] = []
+    for name in sorted(small, key=lambda name: turn(manifest, name)):
+        if len(wanted) < room and held[name.node] < CANDIDATES_PER_NODE:
+            wanted.append(name)
+            held[name.node] += 1
     if not wanted:
         return state, ()
     state = attrs.evolve(state, inspecting=True)
-    return state, (Inspect(revision=view.revision, names=wanted),)
+    return state, (Inspect(revision=view.revision, names=tuple(wanted)),)
 
 
 def inspected(state: Master, event: Inspected) -> Master:
@@ -51,6 +60,17 @@ def inspected(state: Master, event: Inspected) -> Master:
     )
 
 
+def suspect(state: Master, event: Suspected) -> Master:
+    """Hold it against deltas that a round with them would do harm."""
+    candidates = tuple(
+        attrs.evolve(c, facts=attrs.evolve(c.facts, harm=event.reason))
+        if c.name in event.names
+        else c
+        for c in state.candidates
+    )
+    return attrs.evolve(state, candidates=candidates)
+
+
 def forget(state: Master, view: View, manifest: Manifest) -> Master:
     """Drop what a fresh look made untrue.
 
@@ -62,7 +82,10 @@ def forget(state: Master, view: View, manifest: Manifest) -> Master:
     if prepared:
         accepted = {c.name for c in prepared.decisions.accepted}
         basis = prepared.basis
-        same = basis.round_id == manifest.round_id and basis.ledger == manifest.ledger
+        same = all(
+            getattr(basis, what) == getattr(manifest, what)
+            for what in ("round_id", "ledger", "roster", "standings")
+        )
         if not same or not accepted <= listed:
             prepared = None
     return attrs.evolve(

@@ -9,7 +9,8 @@ restored after a crash starts a new life with work that may already be counted.
 """
 
 from speedtronic.pure.round.header import Header
-from speedtronic.pure.round.manifest import Limits, Manifest, Register, Verdict
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import Manifest, Register, Verdict
 
 
 def decide(manifest: Manifest, header: Header, verdict: Verdict) -> Register:

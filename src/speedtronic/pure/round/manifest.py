@@ -18,56 +18,26 @@ import attrs
 from speedtronic.errors import Corrupt
 from speedtronic.pure.round import plain
 from speedtronic.pure.round.header import hash_text, node_text, word_text
-from speedtronic.pure.round.names import MOMENTUM, WEIGHTS, DeltaName, parse_delta
+from speedtronic.pure.round.limits import MAX_DECISIONS, MAX_PER_ROUND, Limits
+from speedtronic.pure.round.names import (
+    MANIFEST,
+    MOMENTUM,
+    WEIGHTS,
+    DeltaName,
+    parse_delta,
+)
+from speedtronic.pure.round.roster import Roster, signature_text
+from speedtronic.pure.round.roster import from_plain as roster_from_plain
+from speedtronic.pure.round.roster import to_plain as roster_to_plain
+from speedtronic.pure.round.standing import Standing
 
-SCHEMA = 1
+SCHEMA = 2
 MAX_MANIFEST_BYTES = 4 * 2**20
 FILES_PER_COMMIT = 50  # adds and deletes: larger commits are slow, and time out
-MAX_PER_ROUND = 20  # two files each, and room for the model and for housekeeping
 MAX_REASON = 300  # characters
-MAX_DECISIONS = 4096  # window x per_round: the ledger holds at most twice as many
 
 Verdict = Literal["accepted", "drop", "retry"]
 Scalar = int | float | str
-
-
-@attrs.frozen(kw_only=True)
-class Limits:
-    """The numbers that every leader must share; fixed with the lineage.
-
-    A register may be forgotten only when no delta that could follow it can still be
-    accepted, hence ``window >= staleness``. With a staleness of 0 a node whose upload
-    takes as long as a round would never be counted.
-    """
-
-    staleness: int = 8  # a delta may be based on a round this far back
-    window: int = 64  # rounds for which a decision is remembered
-    per_round: int = 16  # deltas accepted in one round
-
-    def problems(self) -> list[str]:
-        """One line per mistake.
-
-        >>> Limits(staleness=9, window=8).problems()
-        ['window: expected at least the staleness 9, found 8']
-        """
-        told = []
-        if not 1 <= self.staleness <= 1000:
-            told.append(f"staleness: expected 1 to 1000, found {self.staleness}")
-        if self.window < self.staleness:
-            told.append(
-                f"window: expected at least the staleness {self.staleness}, "
-                f"found {self.window}"
-            )
-        if self.window * self.per_round > MAX_DECISIONS:
-            told.append(
-                f"window x per_round: expected at most {MAX_DECISIONS}, "
-                f"found {self.window * self.per_round}"
-            )
-        if not 1 <= self.per_round <= MAX_PER_ROUND:
-            told.append(
-                f"per_round: expected 1 to {MAX_PER_ROUND}, found {self.per_round}"
-            )
-        return told
 
 
 @attrs.frozen
@@ -133,6 +103,9 @@ class Manifest:
     refused: tuple[Refusal, ...]  # by this manifest
     ledger: tuple[Register, ...]  # sorted by stream
     lease: Lease
+    roster: Roster | None = None  # None: open, whoever can write takes part
+    standings: tuple[Standing, ...] = ()  # sorted by node
+    clipped: tuple[DeltaName, ...] = ()  # of those accepted, the ones made smaller
     nonce: str  # of the attempt: two commits are never byte for byte the same
 
     @cached_property
@@ -177,6 +150,9 @@ def to_plain(manifest: Manifest) -> dict[str, Any]:
         ],
         "ledger": {r.stream: register_to_plain(r) for r in m.ledger},
         "lease": attrs.asdict(m.lease),
+        "roster": roster_to_plain(m.roster) if m.roster else None,
+        "standings": [attrs.asdict(s) for s in m.standings],
+        "clipped": [name.path for name in m.clipped],
         "nonce": m.nonce,
     }
 
@@ -186,25 +162,41 @@ def register_to_plain(register: Register) -> dict[str, Any]:
     return {name: getattr(register, name) for name in _REGISTER}
 
 
-def encode(manifest: Manifest) -> bytes:
+def encode(manifest: Manifest, signature: str | None = None) -> bytes:
     """The content of ``manifest.json``, with its own id.
 
     Nothing else names the newest manifest by its hash, so it vouches for itself: a
-    flipped bit on the way is noticed by whoever reads it.
+    flipped bit on the way is noticed by whoever reads it. In a signed run the holder
+    of its lease also signs `signed_text`.
     """
-    return plain.encode({**to_plain(manifest), "id": manifest.id})
+    own = {"id": manifest.id, "signature": signature}
+    return plain.encode({**to_plain(manifest), **own})
 
 
-def parse(data: bytes, what: str = "manifest.json") -> Manifest:
-    """Read a manifest that anybody may have written.
+def signed_text(manifest: Manifest) -> bytes:
+    """What the holder of the lease signs."""
+    return f"speedtronic manifest\n{manifest.id}".encode()
+
+
+def parse(data: bytes, what: str = MANIFEST) -> Manifest:
+    """Read a manifest that anybody may have written; its signature is not checked.
 
     Raises:
         Corrupt: not exactly a manifest, or one that contradicts itself.
 
-    >>> parse(b'{"schema":2}')
+    >>> parse(b'{"schema":1}')
     Traceback (most recent call last):
-    speedtronic.errors.Corrupt: manifest.json.schema: expected 1, found 2; it was
+    speedtronic.errors.Corrupt: manifest.json.schema: expected 2, found 1; it was
     written by another version of speedtronic
+    """
+    return parse_signed(data, what)[0]
+
+
+def parse_signed(data: bytes, what: str = MANIFEST) -> tuple[Manifest, str | None]:
+    """A manifest, and the signature that it comes with.
+
+    Raises:
+        Corrupt: as `parse` does.
     """
     value = plain.decode(data, what, MAX_MANIFEST_BYTES)
     if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
@@ -215,12 +207,13 @@ def parse(data: bytes, what: str = "manifest.json") -> Manifest:
         )
     found = plain.record(value, what, _MANIFEST)
     told_id, _ = found.pop("id"), found.pop("schema")
+    signature: str | None = found.pop("signature")
     manifest = Manifest(**found)
     if manifest.id != told_id:
         raise Corrupt(f"{what}: expected the content of {told_id}")
     if told := _contradictions(manifest):
         raise Corrupt(f"{what}: " + "; ".join(told))
-    return manifest
+    return manifest, signature
 
 
 def register_from_plain(stream: str, value: Any, where: str) -> Register:
@@ -252,6 +245,12 @@ def _contradictions(m: Manifest) -> list[str]:
         told.append("accepted: found a stream twice")
     if bool(m.accepted) != (m.round > 0):
         told.append(f"accepted: found {len(m.accepted)} deltas at round {m.round}")
+    if not set(m.clipped) <= set(m.accepted):
+        told.append("clipped: found a delta that did not count")
+    if m.roster and m.roster.run != m.run:
+        told.append(f"roster: it is of run {m.roster.run}")
+    if m.roster and not m.roster.may_lead(m.lease.node):
+        told.append(f"lease: {m.lease.node} is not a master in the roster")
     oldest = m.round + 1 - m.limits.window
     if any(not oldest <= r.round <= m.round + 1 for r in m.ledger):
         told.append("ledger: found a register outside the window")
@@ -267,7 +266,10 @@ def _delta_name(value: Any, where: str) -> DeltaName:
 
 
 def _limits(value: Any, where: str) -> Limits:
-    readers = {a.name: plain.integer(0, 10_000) for a in attrs.fields(Limits)}
+    readers: dict[str, plain.Reader[Any]] = {
+        a.name: plain.integer(0, 10_000) for a in attrs.fields(Limits)
+    }
+    readers |= {"max_norm": plain.number, "norm_ratio": plain.number}
     return Limits(**plain.record(value, where, readers))
 
 
@@ -305,6 +307,17 @@ def _lease(value: Any, where: str) -> Lease:
     return Lease(**plain.record(value, where, readers))
 
 
+def _standing(value: Any, where: str) -> Standing:
+    readers = {
+        "node": node_text,
+        "strikes": plain.integer(),
+        "until": plain.integer(),
+        "round": plain.integer(),
+        "reason": plain.words(MAX_REASON),
+    }
+    return Standing(**plain.record(value, where, readers))
+
+
 _REGISTER: dict[str, plain.Reader[Any]] = {
     "node": node_text,
     "seq": plain.integer(1),
@@ -334,5 +347,9 @@ _MANIFEST: dict[str, plain.Reader[Any]] = {
     "refused": plain.array(_refusal, MAX_PER_ROUND),
     "ledger": _ledger,
     "lease": _lease,
+    "roster": plain.optional(roster_from_plain),
+    "standings": plain.array(_standing, 2 * MAX_DECISIONS),
+    "clipped": plain.array(_delta_name, MAX_PER_ROUND),
+    "signature": plain.optional(signature_text),
     "nonce": plain.text(r"[0-9a-f]{16}-[0-9]{1,12}", "a life and a number"),
 }

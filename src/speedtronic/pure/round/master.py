@@ -31,11 +31,12 @@ from speedtronic.pure.round.events import (
     Remember,
     Stop,
     Stopped,
+    Suspected,
     Tell,
     Tick,
     View,
 )
-from speedtronic.pure.round.gather import forget, inspect, inspected
+from speedtronic.pure.round.gather import forget, inspect, inspected, suspect
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master_state import (
     Genesis,
@@ -50,11 +51,13 @@ from speedtronic.pure.round.master_state import (
 from speedtronic.pure.round.publish import (
     begin,
     close_round,
+    enrol,
     refuse_only,
     release,
     renew,
     take_over,
 )
+from speedtronic.pure.round.roster import changes, newer
 
 __all__ = ["Genesis", "Master", "MasterSettings", "leads", "master", "start_master"]
 
@@ -69,7 +72,7 @@ def master(state: Master, event: Event) -> MasterStep:
     """Take one event; return the new state and what is to be done.
 
     >>> from speedtronic.pure.round.admit import Bounds
-    >>> from speedtronic.pure.round.manifest import Limits
+    >>> from speedtronic.pure.round.limits import Limits
     >>> settings = MasterSettings(
     ...     node="n1", life="ab" * 8, lineage="cd" * 32, limits=Limits(), outer=(),
     ...     bounds=Bounds(payload_bytes=1000),
@@ -99,9 +102,14 @@ def _absorbed(state: Master, event: Event) -> MasterStep:
             return attrs.evolve(inspected(state, event), look_at_s=now_s), ()
         case Folded():
             files = (event.weights, event.momentum)
-            prepared = state.prepared and attrs.evolve(state.prepared, files=files)
+            prepared = state.prepared and attrs.evolve(
+                state.prepared, files=files, clipped=event.clipped
+            )
             state = attrs.evolve(state, folding=False, prepared=prepared)
             return attrs.evolve(state, look_at_s=now_s), ()
+        case Suspected():
+            state = attrs.evolve(suspect(state, event), look_at_s=now_s)
+            return attrs.evolve(state, folding=False, prepared=None), ()
         case Published():
             state = attrs.evolve(state, committing=False, lost_races=0)
             return attrs.evolve(state, look_at_s=now_s), ()
@@ -164,6 +172,12 @@ def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> Maste
     """
     settings, released = state.settings, manifest.lease.released
     state = attrs.evolve(state, prepared=None, quorum_s=None)
+    asked = view.proposal if newer(manifest.roster, view.proposal) else None
+    roster = asked or manifest.roster
+    if roster and not roster.may_lead(settings.node):
+        return attrs.evolve(state, drained=state.stop_s is not None), ()
+    if asked and not asked.may_lead(manifest.lease.node):
+        return take_over(state, view, manifest)  # its holder cannot publish that
     if state.stop_s is not None:
         streams = {listed.name.stream for listed in view.deltas}
         if not (released and len(streams) >= settings.least):
@@ -180,6 +194,11 @@ def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> Maste
 def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> MasterStep:
     """Publish what is prepared, or decide, or renew: at most one commit per look."""
     prepared, settings = state.prepared, state.settings
+    asked = view.proposal
+    if asked and newer(manifest.roster, asked):
+        if asked.may_lead(settings.node):
+            return enrol(state, view, manifest, asked)
+        return release(state, view, manifest)
     if prepared and prepared.files:
         return close_round(state, view, manifest, prepared, prepared.files)
     state, effects = inspect(state, view, manifest)
@@ -313,6 +332,13 @@ def _news(
         what = "1 delta counts" if count == 1 else f"{count} deltas count"
         text = f"round {manifest.round}: {what}"
         told.append(Tell("info", text))
+    if seen:
+        told += [Tell("info", line) for line in changes(seen.roster, manifest.roster)]
+    told += [
+        Tell("warning", f"{s.node} is set aside up to round {s.until}: {s.reason}")
+        for s in manifest.standings
+        if s.until > manifest.round and not (seen and s in seen.standings)
+    ]
     told += [
         Tell("warning", f"{r.name.node}, delta {r.name.seq}: {r.verdict}, {r.reason}")
         for r in manifest.refused

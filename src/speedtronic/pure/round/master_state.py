@@ -12,7 +12,9 @@ from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Bounds, Broken, Candidate, Decisions
 from speedtronic.pure.round.backoff import delay_s
 from speedtronic.pure.round.events import Effect
-from speedtronic.pure.round.manifest import File, Limits, Manifest, Scalar
+from speedtronic.pure.round.limits import Limits
+from speedtronic.pure.round.manifest import File, Manifest, Scalar
+from speedtronic.pure.round.roster import Roster
 
 
 @attrs.frozen(kw_only=True)
@@ -21,6 +23,7 @@ class Genesis:
 
     weights: File
     momentum: File
+    roster: Roster | None = None  # of a signed run
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +54,7 @@ class Prepared:
 
     basis: Manifest
     decisions: Decisions
+    clipped: tuple[names.DeltaName, ...] = ()  # what the rule makes smaller
     files: tuple[File, File] | None = None
 
 

@@ -6,6 +6,7 @@
     tokenizer.json and others                      what else its readers look for
     tokens/<fingerprint>/                          a token store of its data
     run.json                                       shared config and data recipe
+    roster.json                                    a roster that its owner asks for
     manifest.json                                  the root of everything below
     outer.safetensors                              outer momentum and codec state
     nodes/<node>/<stream>-<seq>-<id>.safetensors   a delta, waiting for a decision
@@ -27,6 +28,7 @@ from speedtronic.pure.blobname import name_problem
 README = "README.md"
 CONFIG = "config.json"
 RUN = "run.json"
+ROSTER = "roster.json"
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
 MOMENTUM = "outer.safetensors"
@@ -37,6 +39,7 @@ SUFFIX = ".safetensors"
 NODE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NODE_MEANING = "1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first and last"
 WORD = r"[0-9a-f]{16}"  # a stream, a life, a run: 64 random bits
+KEY = r"[0-9a-f]{64}"  # an Ed25519 public key
 HASH = r"[0-9a-f]{64}"
 NUMBER = r"0|[1-9][0-9]{0,11}"
 

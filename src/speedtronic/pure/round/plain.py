@@ -156,6 +156,13 @@ def scalar(value: Any, where: str) -> int | float | str:
     raise _expected(where, "a finite number or a text", value)
 
 
+def number(value: Any, where: str) -> float:
+    """A finite number."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise _expected(where, "a finite number", value)
+    return float(value)
+
+
 def optional(reader: Reader[T]) -> Reader[T | None]:
     """The same, or null."""
     return lambda value, where: None if value is None else reader(value, where)

@@ -18,6 +18,7 @@ from speedtronic.pure.round.master_state import (
     Prepared,
     nonce,
 )
+from speedtronic.pure.round.roster import Roster, newer
 
 NOTHING_KEPT = retain.Plan()
 MODEL_FILES = 4  # manifest, weights, momentum, and the card that goes with them
@@ -35,6 +36,7 @@ def begin(state: Master, view: View, genesis: Genesis) -> MasterStep:
         node=settings.node,
         life=settings.life,
         nonce=nonce(state),
+        roster=genesis.roster,
     )
     kept = retain.plan(
         round=0, accepted=(), keep=settings.keep_rounds, listing=(), budget=0
@@ -43,10 +45,19 @@ def begin(state: Master, view: View, genesis: Genesis) -> MasterStep:
 
 
 def take_over(state: Master, view: View, manifest: Manifest) -> MasterStep:
-    """Become the holder, one epoch later."""
+    """Become the holder, one epoch later, and take in a roster that is asked for."""
     settings = state.settings
-    taken = chain.taken_over(manifest, settings.node, settings.life, nonce(state))
-    return _commit(state, view, taken)
+    roster = view.proposal if newer(manifest.roster, view.proposal) else None
+    taken = chain.taken_over(
+        manifest, settings.node, settings.life, nonce(state), roster
+    )
+    return _commit(state, view, taken, deletes=(names.ROSTER,) if roster else ())
+
+
+def enrol(state: Master, view: View, manifest: Manifest, roster: Roster) -> MasterStep:
+    """Publish the roster that the run's owner asks for; nothing is decided."""
+    new = chain.enrolled(manifest, roster, nonce(state))
+    return _commit(state, view, new, deletes=(names.ROSTER,))
 
 
 def release(state: Master, view: View, manifest: Manifest) -> MasterStep:
@@ -78,6 +89,7 @@ def close_round(
         decisions.refused_registers(manifest),
         nonce(state),
         files,
+        prepared.clipped,
     )
     counted = tuple(c.name.path for c in decisions.accepted)
     room = FILES_PER_COMMIT - MODEL_FILES - len(counted)

@@ -66,7 +66,11 @@ class RoundRule:
 
 
 def clipped(
-    rule: RoundRule, origins: Sequence[Origin], lengths: Sequence[float]
+    rule: RoundRule,
+    origins: Sequence[Origin],
+    lengths: Sequence[float],
+    *,
+    times: float = 1.0,
 ) -> tuple[Origin, ...]:
     """Whose deltas `norm_clip` shortens in a round; nobody's under another rule.
 
@@ -74,6 +78,7 @@ def clipped(
         rule: of the run.
         origins: of the deltas that count.
         lengths: the 2-norm of each, as they were handed in.
+        times: only those so many times longer than what they are cut to.
 
     >>> three = [Origin(node, "s", 1) for node in "abc"]
     >>> rule = RoundRule(aggregate="norm_clip", clip=2.0)
@@ -83,7 +88,7 @@ def clipped(
     if rule.aggregate != "norm_clip" or not origins:
         return ()
     levelled = [f * x for f, x in zip(by_steps(origins), lengths, strict=True)]
-    found = robust.clipped(levelled, rule.clip)
+    found = robust.clipped(levelled, times * rule.clip)
     return tuple(o for o, cut in zip(origins, found, strict=True) if cut)
 
 

@@ -50,10 +50,40 @@ def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
         return attrs.evolve(state, ended="halted"), (*effects, Halt(told))
     if manifest.serial < record.serial:
         return state, effects  # a head that lags; never take in an older manifest
+    if told := _left_out(state, manifest):
+        return _outside(state, told, effects)
     state = attrs.evolve(_reconciled(state, now_s, view, manifest), emptied=False)
     if manifest.serial > record.serial:
         state = _staged(state, view.revision, view, manifest)
     return state, effects
+
+
+def _left_out(state: Worker, manifest: Manifest) -> str:
+    """Why the roster does not have this node, in words; empty if it has."""
+    node, key = state.settings.node, state.settings.key
+    if manifest.roster is None:
+        return ""
+    member = manifest.roster.member(node)
+    if member is None:
+        return f"node {node} is not in the run's roster"
+    if member.key != key:
+        return f"the run's roster has another key for node {node}"
+    return ""
+
+
+def _outside(state: Worker, told: str, effects: tuple[Effect, ...]) -> WorkerStep:
+    """Wait to be let in; one who was in before has been put out, and ends."""
+    if state.record.joined:
+        text = f"{told} any more; what it trained since its last delta stays here"
+        return attrs.evolve(state, ended="halted"), (*effects, Halt(text))
+    if state.left_out:
+        return state, effects
+    settings = state.settings
+    text = (
+        f"{told}; it waits until the run's owner says: "
+        f"speedtronic roster add LANE {settings.node} {settings.key}"
+    )
+    return attrs.evolve(state, left_out=True), (*effects, Tell("warning", text))
 
 
 def fetched(state: Worker, event: Fetched) -> Worker:

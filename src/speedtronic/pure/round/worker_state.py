@@ -28,6 +28,7 @@ class WorkerSettings:
     begins: bool = False  # the leader of this very node begins a run that is not there
     reset_optimizer: bool = False  # at each adoption
     codec: str = "none"
+    key: str = ""  # the public key that its deltas are signed with
     poll_s: float = 60.0
     retry_initial_s: float = 1.0
     retry_max_s: float = 60.0
@@ -77,6 +78,7 @@ class Worker:
     upload_failures: int = 0
     fetch_failures: int = 0  # in a row
     emptied: bool = False  # it was told that the lane is empty
+    left_out: bool = False  # it was told that the roster does not have it
     stop_s: float | None = None
     ended: Literal["", "stopped", "halted"] = ""
 

@@ -16,6 +16,11 @@ COMMANDS = {  # name -> what it does; the module's name has _ for a space
     "prepare": "turn text into token stores, ahead of training",
     "status": "say how a run on a lane stands",
     "replay": "compute the rounds of a run again and compare every bit",
+    "key new": "make the key that a node signs its work with",
+    "key show": "say the public half of a node's key",
+    "roster show": "say who may take part in a run",
+    "roster add": "let a node take part in a run, or change its key, role or limit",
+    "roster remove": "let a node take part no more",
     "data stats": "count what a config's data holds",
     "testing hub": "serve a Hub on this machine, to try a run without the network",
 }

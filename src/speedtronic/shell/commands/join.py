@@ -17,6 +17,11 @@ class Options:
         default="auto",
     )
     trust: bool = flag("load the code and the datasets that the run names")
+    owner: str | None = option(
+        "public key of the run's owner, as its owner told you",
+        default=None,
+        metavar="KEY",
+    )
     max_steps: int | None = option(
         "steps of this node (run.max_steps)", default=None, metavar="N", kind=int
     )
@@ -42,7 +47,7 @@ def run(options: Options) -> int:
     from speedtronic.shell.distributed.joining import find_run, join_run
 
     joining = join_run(
-        find_run(options.lane),
+        find_run(options.lane, options.owner),
         _overrides(options),
         role=options.role,
         trust=options.trust,

@@ -36,6 +36,9 @@ class Options:
         default=None,
         metavar="FILE",
     )
+    owner: str | None = option(
+        "public key of the run's owner: believe no other", default=None, metavar="KEY"
+    )
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 
@@ -75,7 +78,13 @@ def run(options: Options) -> int:
                 say(_line(report))
             bars[0].advance(report.round)
 
-        found = replay(lane, first=options.first, last=options.last, progress=show)
+        found = replay(
+            lane,
+            first=options.first,
+            last=options.last,
+            owner=options.owner,
+            progress=show,
+        )
     code = 0 if found.ok else 1
     if target is not None and found.ok and found.state is not None:
         _save(found.state.weights, found.renamed, target)
@@ -100,7 +109,8 @@ def _line(report: "RoundReport") -> str:
     if report.anchor:
         return f"{where}: the anchor to begin at"
     deltas = _count(report.deltas, "delta")
-    return f"{where}: verified, {deltas}, {compact(report.tokens)} tokens"
+    roster = "".join(f"; {line}" for line in report.roster)
+    return f"{where}: verified, {deltas}, {compact(report.tokens)} tokens{roster}"
 
 
 def _closing(found: "Replayed") -> str:

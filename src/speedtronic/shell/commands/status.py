@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from speedtronic.shell.options import flag, positional
+from speedtronic.shell.options import flag, option, positional
 
 if TYPE_CHECKING:
     from speedtronic.shell.distributed.status import Status
@@ -15,6 +15,9 @@ class Options:
     """What ``status`` understands."""
 
     lane: str = positional("where the run is: dir:PATH or hub:OWNER/NAME", name="lane")
+    owner: str | None = option(
+        "public key of the run's owner: believe no other", default=None, metavar="KEY"
+    )
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 
@@ -32,7 +35,7 @@ def run(options: Options) -> int:
     from speedtronic.shell.distributed.recording import lane_of_a_run
     from speedtronic.shell.distributed.status import status
 
-    found = status(lane_of_a_run(options.lane))
+    found = status(lane_of_a_run(options.lane), owner=options.owner)
     code = 1 if found.problems else 0
     complain(found.problems)
     if options.json:
@@ -56,6 +59,7 @@ def _text(found: "Status") -> str:
         f"lineage {found.lineage}",
         f"lease {state} {lease.node}, life {lease.life}, epoch {lease.epoch}, "
         f"renewals {lease.renewals}",
+        _trust(found),
         f"outer step: {outer}",
         f"deltas in the newest round: {found.counted}",
         "",
@@ -72,6 +76,14 @@ def _text(found: "Status") -> str:
         f"chain of {found.checked} manifests: {verdict}",
     ]
     return "\n".join(lines)
+
+
+def _trust(found: "Status") -> str:
+    roster = found.roster
+    if roster is None:
+        return "open: whoever can write to the lane changes the model"
+    members = ", ".join(f"{m.node} ({m.role})" for m in roster.members)
+    return f"signed, roster version {roster.version}: {members}; owner {roster.owner}"
 
 
 def _nodes(found: "Status") -> list[str]:

@@ -31,7 +31,7 @@ from speedtronic.pure.round.record import Record
 from speedtronic.pure.round.worker import Worker, may_save, may_train, worker
 from speedtronic.shell.distributed.files import payload_of
 from speedtronic.shell.distributed.follower import Follower
-from speedtronic.shell.distributed.leader import Leader
+from speedtronic.shell.distributed.leader import Harm, Leader
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.pacing import Pace
 from speedtronic.shell.distributed.saved import KEY, to_tensors
@@ -336,8 +336,12 @@ class Coordinator:
                 found = leader.inspect(effect, [c.name for c in held])
                 return e.Inspected(now(), *found)
             case e.Fold():
-                files = leader.fold(effect)
-                return e.Folded(now(), *files)
+                made = leader.fold(effect)
+                if isinstance(made, Harm):
+                    return e.Suspected(
+                        now_s=now(), names=made.names, reason=made.reason
+                    )
+                return e.Folded(now(), *made)
             case e.Publish():
                 leader.publish(effect)
                 parts.published(effect)

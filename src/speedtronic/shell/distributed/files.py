@@ -18,7 +18,7 @@ import attrs
 import torch
 from torch import Tensor
 
-from speedtronic.errors import Damaged
+from speedtronic.errors import Corrupt, Damaged
 from speedtronic.pure.delta import Delta, Weights, named, non_finite
 from speedtronic.pure.outer import OuterState
 from speedtronic.pure.round import header as headers
@@ -32,6 +32,8 @@ from speedtronic.shell.atomic import Digest
 from speedtronic.shell.delta_file import DeltaFile
 
 HEADER = "header"  # metadata of a delta's file: the header's text
+SIGNED = (SIGNATURE, SIGNER) = ("signature", "signer")  # metadata of a signed one
+NOT_SIGNED: Mapping[str, str] = {}
 PLACES = "places"  # metadata of the global model: tensor name to params.* or buffers.*
 
 
@@ -64,22 +66,30 @@ def payload_of(delta: Delta) -> Payload:
     return Payload(sha256=digest.hexdigest(), bytes=size, finite=not non_finite(delta))
 
 
-def write_delta(path: Path, delta: Delta, header: Header) -> None:
-    """Write a delta with its header as one new file.
+def write_delta(
+    path: Path, delta: Delta, header: Header, signed: Mapping[str, str] = NOT_SIGNED
+) -> None:
+    """Write a delta with its header, and its signature, as one new file.
 
     Raises:
         StorageError: it cannot be written.
     """
     text = headers.encode(header).decode()
-    blobs.write(path, _untied(named(delta)), {HEADER: text})
+    blobs.write(path, _untied(named(delta)), {HEADER: text, **signed})
 
 
 def read_header(file: DeltaFile) -> Header:
     """The header of an open delta.
 
     Raises:
-        Corrupt: there is none, or it is not exactly a header.
+        Corrupt: there is none, or it is not exactly a header, or the file is not
+            written as `write_delta` does. What no sum and no signature covers would be
+            a place to change.
     """
+    known = {"format", HEADER, *SIGNED}
+    ours = file.metadata.keys() <= known and file.metadata.get("format") == "pt"
+    if not (ours and file.exact):
+        raise Corrupt("its file is not written as a delta's is")
     return headers.parse(file.metadata.get(HEADER, "").encode())
 
 

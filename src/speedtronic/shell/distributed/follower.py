@@ -18,6 +18,8 @@ from speedtronic.shell.distributed.files import (
     read_weights,
     write_delta,
 )
+from speedtronic.shell.distributed.trust import signature_of, signer_of
+from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.base import ANY, Lane
 
 
@@ -28,10 +30,13 @@ class Follower:
         lane: of the run.
         folder: for files on their way; it is this process's own.
         likes: the model, on the meta device.
+        key: to sign deltas with, in a signed run.
     """
 
-    def __init__(self, lane: Lane, folder: Path, likes: Weights) -> None:
-        self._lane, self._folder, self._likes = lane, folder, likes
+    def __init__(
+        self, lane: Lane, folder: Path, likes: Weights, key: Key | None = None
+    ) -> None:
+        self._lane, self._folder, self._likes, self._key = lane, folder, likes, key
 
     def fetch(self, effect: Fetch) -> tuple[Weights | None, tuple[int, ...]]:
         """The weights that are asked for, and the cursors in the headers.
@@ -63,7 +68,7 @@ class Follower:
         path = self._folder / f"{header.id}.safetensors"
         if not path.exists():
             self.forget()
-            write_delta(path, delta, header)
+            write_delta(path, delta, header, signature_of(header, self._key))
         line = f"{header.node}: delta {header.seq} on round {header.base_round}"
         self._lane.commit({header.name.path: path}, parent=ANY, message=line)
 
@@ -75,4 +80,7 @@ class Follower:
     def _cursor(self, name: DeltaName, revision: str) -> int:
         path = self._folder / "header.safetensors"
         with fetched(self._lane, name.path, revision, path), open_delta(path) as file:
-            return read_header(file).cursor
+            header = read_header(file)
+            if self._key and signer_of(file, header) != self._key.public:
+                return 0  # whoever wrote that, it was not this node
+            return header.cursor

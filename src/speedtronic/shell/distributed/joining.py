@@ -33,6 +33,7 @@ from speedtronic.shell.distributed.published import SETTINGS, read_run_file
 from speedtronic.shell.distributed.recording import lane_of_a_run, open_recording
 from speedtronic.shell.factory import resolve
 from speedtronic.shell.hub_files import TOKENIZER
+from speedtronic.shell.keys import key_file, load_or_create
 from speedtronic.shell.lanes.base import Lane
 from speedtronic.shell.paths import run_folder, token_folder
 
@@ -56,8 +57,12 @@ class Joining:
     lines: tuple[str, ...]  # what is going to happen, for a person
 
 
-def find_run(place: str) -> Found:
+def find_run(place: str, owner: str | None = None) -> Found:
     """The run on a lane.
+
+    Args:
+        place: what a config calls the lane.
+        owner: public key of the run's owner, if the user was told it.
 
     Raises:
         ConfigError: no lane, no run on it, or one of another version.
@@ -66,7 +71,7 @@ def find_run(place: str) -> Found:
     """
     lane = lane_of_a_run(place)
     try:
-        recording = open_recording(lane)
+        recording = open_recording(lane, owner)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
     except Denied as error:  # no such repository, or not for this token
@@ -140,7 +145,7 @@ def join_run(
 
 def _plain(found: Found, role: str) -> dict[str, Any]:
     """What the run says, as plain values in full form."""
-    run = found.run
+    run, roster = found.run, found.manifest.roster
     agreed = run.recipe["config"]
     own = [*not_shared(agreed), *(path for path in NOT_AGREED if path in agreed)]
     if own:
@@ -154,6 +159,7 @@ def _plain(found: Found, role: str) -> dict[str, Any]:
         "distributed.enabled": True,
         "distributed.role": role,
         "distributed.lane": found.place,
+        "distributed.owner": roster.owner if roster else None,
     }
     if run.recipe.get("frozen") is not None and run.init_from is not None:
         # The others are fetched with every round; frozen parameters never travel.
@@ -253,7 +259,25 @@ def _lines(
     falls = config.scheduler.name != "constant" and config.scheduler.max_steps is None
     if falls and config.run.max_steps != theirs:
         yield f"its learning rate falls over these steps, not over the run's {theirs}"
+    yield from _admission(found, config)
     yield f"in {run_folder(config)}; the same command goes on after an end"
+
+
+def _admission(found: Found, config: Config) -> Iterator[str]:
+    """What the owner of a signed run has to do, with a key that is made here."""
+    roster, node = found.manifest.roster, node_name(config)
+    if roster is None:
+        yield "the run is open: whoever can write to its lane changes the model"
+        return
+    key = load_or_create(key_file(node, config.distributed.key)).key.public
+    yield f"the run is signed, its owner's key is {roster.owner}"
+    member = roster.member(node)
+    if member is None or member.key != key:
+        role = " --role master" if config.distributed.role == "auto" else ""
+        yield (
+            f"its owner lets this node in with: speedtronic roster add {found.place} "
+            f"{node} {key}{role}"
+        )
 
 
 def _own_source(data: Data) -> str:

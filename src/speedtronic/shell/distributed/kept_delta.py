@@ -10,10 +10,10 @@ from speedtronic.pure.round.admit import MAX_OVERHEAD_BYTES
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.names import DeltaName
-from speedtronic.shell import blobs
 from speedtronic.shell.delta_file import open_delta
 from speedtronic.shell.distributed.files import read_header
 from speedtronic.shell.distributed.recording import Recording
+from speedtronic.shell.distributed.trust import signer_of
 
 
 def fetch_delta(
@@ -47,17 +47,16 @@ def fetch_delta(
     try:
         with open_delta(path) as file:
             header = read_header(file)
+            signer = signer_of(file, header)
             found = file.inspect(base)
-            in_order = list(file.likes) == blobs.order(file.likes)
     except Damaged as error:
         raise Corrupt(str(error).replace(str(path), "its file")) from error
     announced = header.payload, header.payload_bytes
     told = [
-        audit.counts(old, new, name, header),
+        audit.counts(old, new, name, header, signer),
         "" if announced == (found.payload, found.payload_bytes) else _other(header),
         "; ".join(found.mismatch),
         "" if found.finite else "it is not finite",
-        "" if in_order else "its tensors are not in their order",
     ]
     if problems := [line for line in told if line]:
         raise Corrupt(problems[0])

@@ -4,27 +4,32 @@ Called in background threads, one call of a kind at a time. Nothing here decides
 nothing of it is missed when it is lost: every file can be fetched or made again.
 """
 
-from collections.abc import Callable, Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import attrs
 
 from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
+from speedtronic.pure.aggregate import mean
 from speedtronic.pure.card import MAX_CARD_BYTES
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.outer import OuterState
-from speedtronic.pure.round import manifest as manifests
 from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Broken, Candidate, Facts
 from speedtronic.pure.round.events import Fold, Inspect, Publish
+from speedtronic.pure.round.guard import culprits, rises
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.names import DeltaName
-from speedtronic.pure.round.rule import from_numbers, origin_of
+from speedtronic.pure.round.rule import RoundRule, clipped, from_numbers, origin_of
 from speedtronic.shell.aggregate_files import outer_step_from_files
 from speedtronic.shell.delta_file import open_delta
 from speedtronic.shell.distributed.fetched import fetch_checked
 from speedtronic.shell.distributed.files import read_global, read_header, write_global
+from speedtronic.shell.distributed.trust import signed_manifest, signer_of
+from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.base import Blob, Copy, Lane
 
 
@@ -37,6 +42,31 @@ class Made:
     card: bytes | None = None  # the README of the round before
 
 
+class Judge(Protocol):
+    """Says how good a global model is; see `speedtronic.shell.distributed.guard`."""
+
+    bound: float
+
+    def loss(self, weights: Weights) -> float:
+        """Nats per target, on held-out data."""
+
+
+class Round(NamedTuple):
+    """What an outer step made."""
+
+    weights: File
+    momentum: File
+    clipped: tuple[DeltaName, ...]  # deltas that the rule made much smaller
+
+
+class Harm(NamedTuple):
+    """Why a round is not published, and by whose deltas."""
+
+    names: tuple[DeltaName, ...]
+    reason: str
+
+
+MUCH = 4.0  # times the length to which a rule cuts: no honest work is that long
 Beside = Callable[[Made], Mapping[str, bytes]]
 
 
@@ -49,6 +79,8 @@ class Leader:
         likes: the model, on the meta device.
         renamed: names in the published file that differ from the model's own.
         beside: what else a round is published with, for people and their tools.
+        key: to sign manifests with, in a signed run.
+        guard: judges a round before it is published.
     """
 
     def __init__(
@@ -58,9 +90,13 @@ class Leader:
         likes: Weights,
         renamed: Mapping[str, str],
         beside: Beside = lambda made: {},
+        key: Key | None = None,
+        guard: Judge | None = None,
     ) -> None:
         self._lane, self._folder, self._likes = lane, folder, likes
-        self._renamed, self._beside = renamed, beside
+        self._renamed, self._beside, self._key = renamed, beside, key
+        self._guard = guard
+        self._judged: tuple[str, float] = ("", math.nan)  # newest global, its loss
         self._made: dict[str, Path] = {}  # by sha256
         self._count = 0
         self._card: bytes | None = None  # of the round that was folded on
@@ -91,7 +127,7 @@ class Leader:
         Raises:
             LaneError: the lane does not answer.
         """
-        self._drop_deltas({name.id for name in (*held, *effect.names)})
+        self._drop_deltas({name.id for name in held})
         candidates: list[Candidate] = []
         broken: list[Broken] = []
         for name in effect.names:
@@ -103,8 +139,8 @@ class Leader:
                 broken.append(Broken(name, str(error)))
         return tuple(candidates), tuple(broken)
 
-    def fold(self, effect: Fold) -> tuple[File, File]:
-        """Take the outer step and keep what it made.
+    def fold(self, effect: Fold) -> Round | Harm:
+        """Take the outer step and keep what it made, unless it would do harm.
 
         Raises:
             LaneError: a file cannot be had, or has changed.
@@ -120,14 +156,64 @@ class Leader:
         momentum = self._file(manifest.momentum, effect.revision)
         try:
             state = read_global(weights, momentum, manifest.round)
+            before = self._loss_before(manifest.weights, state)
             after, _ = outer_step_from_files(state, deltas, rule.aggregator, rule.outer)
+            harm = self._harm(before, after, effect, rule, (weights, momentum))
         except (Damaged, ValueError) as error:
             raise Corrupt(f"round {manifest.round + 1}: {error}") from error
+        if harm is not None:
+            return harm
         self._card = self._readme(effect.revision)
         self._headers = {c.name.id: c.header for c in effect.accepted}
         files = self.make(after)
         self._drop_made({manifest.weights, manifest.momentum, *files})
-        return files
+        names = {origin_of(c.header, manifest.round + 1): c for c in effect.accepted}
+        norms = [names[origin].facts.norm for origin in names]
+        short = clipped(rule, list(names), norms, times=MUCH)
+        return Round(*files, tuple(names[origin].name for origin in short))
+
+    def _loss_before(self, file: File, state: OuterState) -> float:
+        """The held-out loss of the present global model."""
+        if self._guard is None:
+            return math.nan
+        if self._judged[0] != file.sha256:
+            self._judged = (file.sha256, self._guard.loss(state.weights))
+        return self._judged[1]
+
+    def _harm(
+        self,
+        before: float,
+        after: OuterState,
+        effect: Fold,
+        rule: RoundRule,
+        files: tuple[Path, Path],
+    ) -> Harm | None:
+        """Which deltas make a round worse than the guard allows; None if it does not.
+
+        Each half is tried by itself, as a round of its mean.
+        """
+        guard = self._guard
+        if guard is None:
+            return None
+        loss = guard.loss(after.weights)
+        if not rises(before, loss, guard.bound):
+            return None
+        manifest = effect.manifest
+
+        def harmful(part: Sequence[Candidate]) -> bool:
+            deltas = {
+                origin_of(c.header, manifest.round + 1): self._delta(c, effect.revision)
+                for c in part
+            }
+            state = read_global(*files, manifest.round)
+            tried, _ = outer_step_from_files(state, deltas, mean(), rule.outer)
+            return rises(before, guard.loss(tried.weights), guard.bound)
+
+        blamed = culprits(effect.accepted, harmful, 2 * len(effect.accepted))
+        reason = (
+            f"harmful: with it the held-out loss goes from {before:.4g} to {loss:.4g}"
+        )
+        return Harm(tuple(c.name for c in blamed), reason)
 
     def publish(self, effect: Publish) -> None:
         """Commit a manifest and what belongs to it.
@@ -142,7 +228,7 @@ class Leader:
             headers = tuple(self._headers[i] for i in ids if i in self._headers)
             made = Made(manifest=manifest, headers=headers, card=self._card)
             adds |= self._beside(made)
-        adds |= dict.fromkeys(effect.names, manifests.encode(manifest))
+        adds |= dict.fromkeys(effect.names, signed_manifest(manifest, self._key))
         if effect.fresh:
             for file in (manifest.weights, manifest.momentum):
                 if file.sha256 not in self._made:
@@ -158,6 +244,7 @@ class Leader:
             self._lane.fetch(name.path, revision, path)
         with open_delta(path) as file:
             header = read_header(file)
+            signer = signer_of(file, header)
             found = file.inspect(self._likes)
         facts = Facts(
             payload=found.payload,
@@ -165,6 +252,7 @@ class Leader:
             finite=found.finite,
             mismatch="; ".join(found.mismatch),
             norm=found.norm,
+            signed_by=signer,
         )
         return Candidate(name=name, header=header, facts=facts)
 

@@ -1,16 +1,28 @@
 """One revision of a lane, read and checked: what both machines decide on."""
 
-from speedtronic.pure.round import manifest as manifests
+import logging
+
+from speedtronic.errors import Corrupt
 from speedtronic.pure.round import names
 from speedtronic.pure.round.events import Listed, View
+from speedtronic.pure.round.manifest import Manifest
+from speedtronic.pure.round.roster import MAX_ROSTER_BYTES, Roster
+from speedtronic.shell.distributed.trust import Trust
 from speedtronic.shell.lanes.base import Lane
+
+logger = logging.getLogger(__name__)
 
 
 class Looker:
-    """Looks at the head of a lane; a revision that was seen is not read again."""
+    """Looks at the head of a lane; a revision that was seen is not read again.
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    Args:
+        lane: of the run.
+        trust: whose word counts; by default that of whoever is seen first.
+    """
+
+    def __init__(self, lane: Lane, trust: Trust | None = None) -> None:
+        self._lane, self._trust = lane, trust or Trust()
         self._newest = View(revision=None, manifest=None)
 
     def look(self) -> View:
@@ -18,28 +30,31 @@ class Looker:
 
         Raises:
             LaneError: the lane does not answer, the revision is gone, or what it
-                holds is no manifest.
+                holds is no manifest that this run trusts.
         """
         revision, newest = self._lane.head(), self._newest
         if revision is not None and revision == newest.revision:
             return newest
         view = View(revision=None, manifest=None)
         if revision is not None:
-            view = read_view(self._lane, revision)
+            view = read_view(self._lane, revision, self._trust)
         self._newest = view
         return view
 
 
-def read_view(lane: Lane, revision: str) -> View:
+def read_view(lane: Lane, revision: str, trust: Trust) -> View:
     """What a machine sees of one revision.
 
     Raises:
         LaneError: as `Looker.look` does.
     """
     listing = lane.names("", revision)
-    manifest = None
+    manifest = proposal = None
     if names.MANIFEST in listing:
-        manifest = manifests.parse(lane.read(names.MANIFEST, revision))
+        manifest = trust.manifest(lane.read(names.MANIFEST, revision))
+        size = listing.get(names.ROSTER)
+        if manifest.roster and size is not None and size <= MAX_ROSTER_BYTES:
+            proposal = _proposal(lane, revision, manifest, trust)
     return View(
         revision=revision,
         manifest=manifest,
@@ -48,4 +63,16 @@ def read_view(lane: Lane, revision: str) -> View:
             for name in names.delta_names(tuple(listing))
         ),
         kept=tuple(name for name in listing if name.startswith(names.ROUNDS)),
+        proposal=proposal,
     )
+
+
+def _proposal(
+    lane: Lane, revision: str, manifest: Manifest, trust: Trust
+) -> Roster | None:
+    """A roster that waits to be published; what is none, or not the owner's, is not."""
+    try:
+        return trust.proposal(lane.read(names.ROSTER, revision), manifest)
+    except Corrupt as error:
+        logger.warning("%s; it is left alone", error)
+        return None

@@ -23,7 +23,8 @@ from speedtronic.pure.delta import Weights
 from speedtronic.pure.inner import InnerState
 from speedtronic.pure.outer import OuterRule, init_outer
 from speedtronic.pure.round.admit import Bounds
-from speedtronic.pure.round.manifest import Limits
+from speedtronic.pure.round.chain import run_id
+from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.round.master import (
     Genesis,
     Master,
@@ -31,15 +32,15 @@ from speedtronic.pure.round.master import (
     start_master,
 )
 from speedtronic.pure.round.record import Record
+from speedtronic.pure.round.roster import founded
 from speedtronic.pure.round.rule import RoundRule, to_numbers
 from speedtronic.pure.round.run_file import StoreAt
 from speedtronic.pure.round.worker import Worker, WorkerSettings, start_worker
 from speedtronic.pure.rules import rule_named
-from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.pure.tree import tree_map
-from speedtronic.shell.atomic import write_bytes
 from speedtronic.shell.distributed.coordinator import Coordinator, Parts
 from speedtronic.shell.distributed.follower import Follower
+from speedtronic.shell.distributed.guard import Guard
 from speedtronic.shell.distributed.housekeeping import housekeeping
 from speedtronic.shell.distributed.identity import (
     disagreements,
@@ -56,7 +57,14 @@ from speedtronic.shell.distributed.lane import (
     patiently,
 )
 from speedtronic.shell.distributed.leader import Leader
-from speedtronic.shell.distributed.look import Looker
+from speedtronic.shell.distributed.look import Looker, read_view
+from speedtronic.shell.distributed.membership import (
+    founding_keys,
+    node_key,
+    read_membership,
+    remember,
+    trust_of,
+)
 from speedtronic.shell.distributed.published import (
     beside,
     published_names,
@@ -65,12 +73,13 @@ from speedtronic.shell.distributed.published import (
 from speedtronic.shell.distributed.report import Reporter
 from speedtronic.shell.distributed.saved import from_checkpoint
 from speedtronic.shell.distributed.share import share_data
+from speedtronic.shell.distributed.trust import Trust, signed_roster
+from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.counted import CountedLane
 from speedtronic.shell.paths import run_folder as folder_of_run
 from speedtronic.shell.session import Session
 
 logger = logging.getLogger(__name__)
-MEMBERSHIP = "round.json"  # in the run folder: the run that this node belongs to
 FOLDER = "transit"  # in the run folder: files on their way
 
 
@@ -82,6 +91,8 @@ class Joined:
     lane: CountedLane
     recipe: Mapping[str, Any]
     stores: tuple[StoreAt, ...]  # of a run that this node would begin
+    trust: Trust
+    key: Key | None  # in a signed run, or one that would be
     stop: threading.Event  # ends every wait of the lane
 
     @property
@@ -103,13 +114,15 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
     weights = shared_weights(config, session, session.initial)
     own = recipe(config, fingerprint, weights, session.initial.frozen)
     node = node_name(config)
-    member = (folder_of_run(config) / MEMBERSHIP).exists()
+    known = read_membership(folder_of_run(config))
+    member = known is not None
+    trust = trust_of(config, known)
     stop = threading.Event()
     stores: tuple[StoreAt, ...] = ()
     try:
         lane = CountedLane(open_lane(config, stop, member=member))
         stores = patiently(
-            lambda: _compared(config, lane, own, node, stop), config, stop
+            lambda: _compared(config, lane, own, node, stop, trust), config, stop
         )
     except Unavailable as error:
         if not (member and on_hub(lane_name(config.distributed))):
@@ -117,7 +130,10 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
         logger.warning("%s; going on from the newest checkpoint", error)
     except LaneError as error:
         raise RunError(f"distributed.lane: {error}") from error
-    return Joined(node=node, lane=lane, recipe=own, stores=stores, stop=stop)
+    key = node_key(config, trust)
+    return Joined(
+        node=node, lane=lane, recipe=own, stores=stores, trust=trust, key=key, stop=stop
+    )
 
 
 def _compared(
@@ -126,10 +142,13 @@ def _compared(
     own: Mapping[str, Any],
     node: str,
     stop: threading.Event,
+    trust: Trust,
 ) -> tuple[StoreAt, ...]:
     """Refuse a run that differs; send the data where there is none yet."""
     look_over(config, stop)
     head = lane.head()
+    if head is not None:
+        trust.begun = read_view(lane, head, trust).manifest is not None
     theirs = None if head is None else read_run_file(lane, head)
     told = [] if theirs is None else disagreements(own, theirs.recipe)
     if told:
@@ -174,7 +193,8 @@ def start_node(
     likes: Weights = tree_map(lambda x: x.to("meta"), shared)
     found = None if saved is None else from_checkpoint(*saved, likes=likes)
     record, progress = found or (None, None)
-    known = _known_run(run_folder) or (record.run if record else None)
+    membership = read_membership(run_folder)
+    known = membership.run if membership else record.run if record else None
     life = secrets.token_hex(8)
     folder = run_folder / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
@@ -189,13 +209,15 @@ def start_node(
             likes,
             published_names(config, likes),
             beside(config, session, joined.recipe, joined.stores),
+            joined.key,
+            Guard(config) if config.distributed.guard is not None else None,
         )
         master = _master(config, joined, life, leader, shared, known)
     parts = Parts(
-        looker=Looker(joined.lane),
-        follower=Follower(joined.lane, folder / "follower", likes),
+        looker=Looker(joined.lane, joined.trust),
+        follower=Follower(joined.lane, folder / "follower", likes, joined.key),
         leader=leader,
-        remember=lambda run: _remember(run_folder, run),
+        remember=lambda run: remember(run_folder, run, joined.trust),
         published=housekeeping(config, joined.lane),
         changed=Reporter(run_folder, joined.lane),
         close=joined.stop.set,
@@ -222,6 +244,7 @@ def _worker(
         wait_s=section.wait,
         carry=section.carry,
         begins=begins(section, known is not None),
+        key=joined.key.public if joined.key else "",
         reset_optimizer=section.reset_inner_optimizer,
         poll_s=poll_s(section),
         retry_initial_s=section.retry_initial,
@@ -245,9 +268,15 @@ def _master(
     rule = round_rule(section)
     genesis = None
     if begins(section, known is not None):
-        first: Weights = tree_map(lambda x: x.detach().cpu(), shared)
-        weights, momentum = leader.make(init_outer(first, rule.outer))
-        genesis = Genesis(weights=weights, momentum=momentum)
+        copied: Weights = tree_map(lambda x: x.detach().cpu(), shared)
+        weights, momentum = leader.make(init_outer(copied, rule.outer))
+        roster = None
+        if joined.key and joined.trust.begins_signed:
+            run = run_id(joined.lineage, weights, life, joined.key.public)
+            keys = founding_keys(config, joined.node, joined.key)
+            first = founded(run, joined.key.public, keys)
+            roster = signed_roster(first, joined.key)
+        genesis = Genesis(weights=weights, momentum=momentum, roster=roster)
     size = sum(
         x.numel() * x.itemsize
         for part in (shared.params, shared.buffers)
@@ -261,6 +290,10 @@ def _master(
             staleness=section.staleness,
             window=section.window,
             per_round=section.per_round,
+            max_norm=section.max_norm or 0.0,
+            norm_ratio=section.max_norm_ratio or 0.0,
+            strikes=section.strikes,
+            aside=section.quarantine,
         ),
         outer=to_numbers(rule),
         bounds=Bounds(payload_bytes=size),
@@ -307,20 +340,3 @@ def lease_s(section: Distributed) -> float:
     """Seconds without news after which another node leads."""
     default = 600.0 if on_hub(lane_name(section)) else 60.0
     return default if section.lease is None else section.lease
-
-
-def _known_run(run_folder: Path) -> str | None:
-    path = run_folder / MEMBERSHIP
-    if not path.exists():
-        return None
-    try:
-        return str(from_json(path.read_bytes())["run"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{path} is damaged ({error}); it names the run that this node belongs"
-            " to: write it anew, or begin another run folder"
-        ) from error
-
-
-def _remember(run_folder: Path, run: str) -> None:
-    write_bytes(run_folder / MEMBERSHIP, f"{to_json({'run': run})}\n".encode())

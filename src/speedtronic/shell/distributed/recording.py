@@ -14,7 +14,8 @@ import attrs
 
 from speedtronic.errors import ConfigError, Corrupt, Denied, Missing, Unavailable
 from speedtronic.pure.round import audit, names
-from speedtronic.pure.round.manifest import MAX_MANIFEST_BYTES, Manifest, parse
+from speedtronic.pure.round.manifest import MAX_MANIFEST_BYTES, Manifest
+from speedtronic.shell.distributed.trust import Trust
 from speedtronic.shell.lanes import parse_lane
 from speedtronic.shell.lanes.base import Lane
 
@@ -28,11 +29,12 @@ class Recording:
     lane: Lane
     revision: str
     sizes: Mapping[str, int]  # bytes, of every name at that revision
+    trust: Trust = attrs.field(factory=Trust)  # whose word counts
 
     @cached_property
     def head(self) -> Manifest:
         """The newest manifest."""
-        return self._manifest(names.MANIFEST)
+        return self._manifest(names.MANIFEST, kept=False)
 
     @cached_property
     def rounds(self) -> frozenset[int]:
@@ -70,7 +72,7 @@ class Recording:
         Raises:
             Corrupt: it is not one.
         """
-        return self._manifest(names.kept(round, names.MANIFEST))
+        return self._manifest(names.kept(round, names.MANIFEST), kept=True)
 
     def fetch(self, name: str, path: Path) -> str:
         """Copy a blob to the file ``path``; return its sha256.
@@ -82,15 +84,14 @@ class Recording:
         """
         return self._read(name, lambda: self.lane.fetch(name, self.revision, path))
 
-    def _manifest(self, name: str) -> Manifest:
+    def _manifest(self, name: str, *, kept: bool) -> Manifest:
         size = self.sizes.get(name, 0)
         if size > MAX_MANIFEST_BYTES:
             raise Corrupt(
                 f"{name}: expected at most {MAX_MANIFEST_BYTES} bytes, found {size}"
             )
-        return parse(
-            self._read(name, lambda: self.lane.read(name, self.revision)), name
-        )
+        data = self._read(name, lambda: self.lane.read(name, self.revision))
+        return self.trust.manifest(data, name, kept=kept)
 
     def _read(self, name: str, how: Callable[[], T]) -> T:
         if name not in self.sizes:
@@ -126,8 +127,12 @@ def lane_of_a_run(text: str) -> Lane:
         raise ConfigError(str(error)) from error
 
 
-def open_recording(lane: Lane) -> Recording:
+def open_recording(lane: Lane, owner: str | None = None) -> Recording:
     """What the lane holds now.
+
+    Args:
+        lane: of a run.
+        owner: the public key of the run's owner; None believes the newest manifest.
 
     Raises:
         ConfigError: it holds no run.
@@ -138,7 +143,8 @@ def open_recording(lane: Lane) -> Recording:
     sizes = lane.names("", revision) if revision is not None else {}
     if revision is None or names.MANIFEST not in sizes:
         raise ConfigError(f"the lane holds no run: it has no {names.MANIFEST}")
-    found = Recording(lane=lane, revision=revision, sizes=sizes)
+    trust = Trust(owner)
+    found = Recording(lane=lane, revision=revision, sizes=sizes, trust=trust)
     _ = found.head  # read now, so that nothing else has to expect that it is none
     return found
 

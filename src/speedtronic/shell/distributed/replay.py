@@ -24,6 +24,7 @@ from speedtronic.pure.outer import OuterRule, OuterState
 from speedtronic.pure.round import names
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
+from speedtronic.pure.round.roster import changes
 from speedtronic.pure.round.rule import from_numbers, origin_of
 from speedtronic.pure.tree import evolve, zeros_like
 from speedtronic.shell.aggregate_files import outer_step_from_files
@@ -56,6 +57,7 @@ class RoundReport:
     verified: bool = False  # what is published is what its deltas give, bit for bit
     problem: str = ""  # why not, one line
     distance: float | None = None  # with a rule of one's own, from published weights
+    roster: tuple[str, ...] = ()  # what changed in it since the round before
 
 
 Progress = Callable[[RoundReport, int], None]
@@ -82,6 +84,7 @@ def replay(
     last: int | None = None,
     aggregator: Aggregator | None = None,
     outer: OuterRule | None = None,
+    owner: str | None = None,
     work: Path | None = None,
     progress: Progress = lambda report, last: None,
 ) -> Replayed:
@@ -94,6 +97,7 @@ def replay(
         last: None means the newest round.
         aggregator: use this instead of the run's own.
         outer: use this instead of the run's own.
+        owner: public key of the run's owner; None believes the newest manifest.
         work: a folder for temporary files, the system's by default. It needs room for
             the deltas of one round and four times the model with its momentum.
         progress: is called with each report, and with the last round.
@@ -114,7 +118,7 @@ def replay(
     Traceback (most recent call last):
     speedtronic.errors.ConfigError: round 7 is not there yet: the run is at round 3
     """
-    recording = open_recording(lane)
+    recording = open_recording(lane, owner)
     begin, end = _span(recording, first, last)
     reports = []
     with tempfile.TemporaryDirectory(prefix="speedtronic-replay-", dir=work) as folder:
@@ -179,8 +183,10 @@ class _Replay:
     def take(self, link: Link) -> RoundReport:
         """The next round."""
         self._folder.mkdir()
+        before, after = (m.roster if m else None for m in (self._old, link.manifest))
+        told = tuple(changes(before, after)) if self._old and link.manifest else ()
         try:
-            return self._take(link)
+            return attrs.evolve(self._take(link), roster=told)
         finally:
             self._old = link.manifest
             shutil.rmtree(self._folder)

@@ -15,8 +15,9 @@ from speedtronic.errors import Corrupt, Damaged
 from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import inadmissible
 from speedtronic.pure.round.header import Header, disagreement
-from speedtronic.pure.round.manifest import Lease, Scalar
+from speedtronic.pure.round.manifest import Lease, Manifest, Scalar
 from speedtronic.pure.round.names import DeltaName
+from speedtronic.pure.round.roster import Roster
 from speedtronic.shell.delta_file import open_delta
 from speedtronic.shell.distributed.files import read_header
 from speedtronic.shell.distributed.recording import Recording, open_recording, walk
@@ -67,6 +68,7 @@ class Status:
     serial: int
     counted: int  # deltas in the newest round
     lease: Lease
+    roster: Roster | None  # None: the run is open
     outer: tuple[tuple[str, Scalar], ...]  # numbers of the outer step, by name
     nodes: tuple[NodeStatus, ...]  # by name
     notes: tuple[str, ...]  # refusals, and deltas that cannot count
@@ -77,12 +79,13 @@ class Status:
     problems: tuple[str, ...]  # of the kept manifests; empty if their chain verifies
 
 
-def status(lane: Lane, work: Path | None = None) -> Status:
+def status(lane: Lane, work: Path | None = None, owner: str | None = None) -> Status:
     """Look at a run.
 
     Args:
         lane: of the run.
         work: a folder for temporary files, the system's by default.
+        owner: public key of the run's owner; None believes the newest manifest.
 
     Raises:
         ConfigError: there is no run.
@@ -100,7 +103,7 @@ def status(lane: Lane, work: Path | None = None) -> Status:
     >>> sum(node.waiting for node in found.nodes)
     1
     """
-    recording = open_recording(lane)
+    recording = open_recording(lane, owner)
     head = recording.head
     counted = {
         register.node: register.round
@@ -131,18 +134,30 @@ def status(lane: Lane, work: Path | None = None) -> Status:
         serial=head.serial,
         counted=len(head.accepted),
         lease=head.lease,
+        roster=head.roster,
         outer=head.outer,
         nodes=tuple(
             _node(node, head.round, counted.get(node), waiting, headers)
             for node in sorted(known)
         ),
-        notes=(*refusals, *notes),
+        notes=(*_aside(head), *refusals, *notes),
         sizes=_sizes(recording),
         anchors=tuple(sorted(recording.anchors - {head.round})),
         replayable=recording.replayable(),
         checked=checked,
         problems=tuple(problems),
     )
+
+
+def _aside(head: Manifest) -> list[str]:
+    """Nodes that are not heard, and those that may be soon."""
+    told = []
+    for s in head.standings:
+        what = f"set aside up to round {s.until}"
+        if s.until <= head.round:
+            what = f"{s.strikes} of {head.limits.strikes} strikes"
+        told.append(f"{s.node}: {what}, {s.reason}")
+    return told
 
 
 def _node(

@@ -1,0 +1,57 @@
+"""``speedtronic roster add``: let a node take part, or change its key, role, limit."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from speedtronic.shell.options import choice, flag, option, positional
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``roster add`` understands."""
+
+    lane: str = positional("where the run is: dir:PATH or hub:OWNER/NAME", name="lane")
+    node: str = positional("the node's name", name="node")
+    key: str = positional("its public key; `speedtronic key show` says it", name="key")
+    role: str = choice("a master may also lead", ["worker", "master"], default="worker")
+    max_norm: float | None = option(
+        "refuse deltas of it with a larger norm", default=None, metavar="X", kind=float
+    )
+    owner_key: str | None = option(
+        "file of the owner's private key (default: among the keys of this machine)",
+        default=None,
+        metavar="FILE",
+    )
+    json: bool = flag("print one JSON object")
+    debug: bool = flag("show the traceback of an error")
+
+
+def run(options: Options) -> int:
+    """Ask the run's leader to publish a roster with this node.
+
+    Raises:
+        ConfigError: there is no signed run, no key of its owner, or the node does not
+            fit.
+        LaneError: the lane does not answer.
+    """
+    from speedtronic.errors import ConfigError, Corrupt
+    from speedtronic.pure.round import roster as rosters
+    from speedtronic.shell.console import answer, say
+    from speedtronic.shell.distributed.enrolment import ask
+
+    role: Literal["worker", "master"] = (
+        "master" if options.role == "master" else "worker"
+    )
+    entry = {"node": options.node, "key": options.key, "role": role}
+    try:
+        member = rosters.member_from_plain(
+            {**entry, "max_norm": options.max_norm}, "roster"
+        )
+    except Corrupt as error:
+        raise ConfigError(str(error)) from None
+    told = ask(options.lane, lambda old: rosters.added(old, member), options.owner_key)
+    if options.json:
+        answer({"ok": True, "exit_code": 0, "told": told})
+    else:
+        say(told)
+    return 0

@@ -1,0 +1,114 @@
+"""Which run a node belongs to, by whose word, and the node's own key.
+
+Kept in the run folder, beside the checkpoints: who has known a run begins no other one,
+and who has known its owner believes nobody else.
+"""
+
+import logging
+from pathlib import Path
+
+import attrs
+
+from speedtronic.errors import RunError
+from speedtronic.pure.config import Config
+from speedtronic.pure.strict_json import from_json, to_json
+from speedtronic.shell.atomic import write_bytes
+from speedtronic.shell.distributed.identity import node_name
+from speedtronic.shell.distributed.lane import lane_name, on_hub
+from speedtronic.shell.distributed.trust import Trust
+from speedtronic.shell.keys import Key, key_file, load, load_or_create
+
+logger = logging.getLogger(__name__)
+MEMBERSHIP = "round.json"  # in the run folder
+
+
+@attrs.frozen
+class Membership:
+    """The run that a node belongs to."""
+
+    run: str
+    owner: str | None = None  # of a signed run
+    version: int = 0  # of the newest roster seen when this was written
+
+
+def read_membership(run_folder: Path) -> Membership | None:
+    """What is kept; None before the node has known a run.
+
+    Raises:
+        RunError: it is damaged.
+    """
+    path = run_folder / MEMBERSHIP
+    if not path.exists():
+        return None
+    try:
+        found = from_json(path.read_bytes())
+        owner, version = found.get("owner"), found.get("version", 0)
+        return Membership(
+            run=str(found["run"]),
+            owner=None if owner is None else str(owner),
+            version=int(version),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"{path} is damaged ({error}); it names the run that this node belongs"
+            " to: write it anew, or begin another run folder"
+        ) from error
+
+
+def remember(run_folder: Path, run: str, trust: Trust) -> None:
+    """Keep the run and its owner.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    kept = Membership(run=run, owner=trust.owner, version=trust.version)
+    text = f"{to_json(attrs.asdict(kept))}\n"
+    write_bytes(run_folder / MEMBERSHIP, text.encode())
+
+
+def trust_of(config: Config, known: Membership | None) -> Trust:
+    """Whose word counts for a node that starts."""
+    section = config.distributed
+    mode = section.trust or ("signed" if on_hub(lane_name(section)) else "open")
+    return Trust(
+        owner=section.owner or (known.owner if known else None),
+        version=known.version if known else 0,
+        signed=section.trust == "signed",
+        begins_signed=mode == "signed",
+    )
+
+
+def node_key(config: Config, trust: Trust) -> Key | None:
+    """The key of this node, made when it is needed first; None in an open run.
+
+    Raises:
+        ConfigError: its file cannot be used.
+        StorageError: it cannot be read or written.
+    """
+    begins = trust.begins_signed and not trust.begun
+    if not (trust.owner or trust.signed or begins):
+        return None
+    name = node_name(config)
+    made = load_or_create(key_file(name, config.distributed.key))
+    if made.new:
+        logger.info("made a key for node %s in %s", name, made.path)
+    return made.key
+
+
+def founding_keys(config: Config, node: str, key: Key) -> dict[str, str]:
+    """The public keys of a run's first roster.
+
+    Beside this node's these are the ones of nodes that the config names and whose keys
+    lie beside its own: they are of the same user on the same machine.
+
+    Raises:
+        ConfigError: a key that lies there cannot be used.
+        StorageError: it cannot be read.
+    """
+    folder = key_file(node, config.distributed.key).parent
+    keys = {node: key.public}
+    for name in config.distributed.collaborators:
+        path = folder / f"{name}.pem"
+        if name != node and path.exists():
+            keys[name] = load(path).public
+    return keys
