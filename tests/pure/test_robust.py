@@ -207,6 +207,25 @@ def test_an_old_delta_has_a_smaller_vote(rule: Aggregator) -> None:
     assert [1.0, 1.0, 1.0, 0.5, 0.5] == list(make(discount=True).weigh(old))
 
 
+@every_rule
+def test_a_node_has_one_vote(rule: Aggregator) -> None:
+    """Four streams of one node change no more than one of them."""
+    honest = deltas(*[[1.0, 1.0]] * 4)
+    sybil = {
+        Origin("sybil", f"s{n}", 1, staleness=n % 2): Delta(
+            params={"w": torch.tensor([-9.0, 9.0 + n])}, buffers={}
+        )
+        for n in range(4)
+    }
+    counted = [Origin("sybil", "s2", 1)]  # the last one with the newest base
+    expected = aggregate(honest | {counted[0]: sybil[counted[0]]}, rule)
+    found = aggregate(honest | sybil, rule)
+    assert expected is not None and found is not None
+    assert torch.equal(expected.params["w"], found.params["w"])
+    with pytest.raises(ValueError, match=f"at least {rule.least} deltas"):
+        aggregate(sybil, rule)
+
+
 def test_the_weighted_median() -> None:
     """As if the fresh ones were there twice."""
     values = [1.0, 2.0, 3.0, 4.0, 5.0]

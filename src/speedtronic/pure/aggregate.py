@@ -139,6 +139,24 @@ def alike(origins: Sequence[Origin]) -> list[float]:
     return [1.0 for _ in origins]
 
 
+def one_vote(origins: Sequence[Origin]) -> list[float]:
+    """The same weight for every node, however many deltas of it there are.
+
+    A node may have several streams, and would have as many votes. Of its deltas the one
+    with the newest base counts, of equally old ones the last in order.
+
+    >>> two = Origin("a", "s1", 1, staleness=2), Origin("a", "s2", 1)
+    >>> one_vote([*two, Origin("b", "s3", 1)])
+    [0.0, 1.0, 1.0]
+    """
+    newest: dict[str, Origin] = {}
+    for origin in sorted(origins):
+        known = newest.get(origin.node)
+        if known is None or origin.staleness <= known.staleness:
+            newest[origin.node] = origin
+    return [float(newest[origin.node] is origin) for origin in origins]
+
+
 def discounted(
     weigh: Callable[[Sequence[Origin]], Sequence[float]],
 ) -> Callable[[Sequence[Origin]], list[float]]:

@@ -17,8 +17,9 @@ With fewer deltas than that they raise ValueError: of two nobody can tell which 
 wrong, and a rule that silently turned into a mean would protect nobody. A leader's
 quorum is at least that number, so its rounds never have fewer.
 
-All of them take deltas as `by_steps` levels them, so that a node with the work of
-several rounds is no outlier. Buffers, which travel as values, are set to the middle of
+A node has one vote, however many deltas of it there are (`one_vote`). Deltas are taken
+as `by_steps` levels them, so that a node with the work of several rounds is no outlier.
+Buffers, which travel as values, are set to the middle of
 every element (the lower one of two integers) if more than half of the deltas have them.
 With ``discount`` an older delta has a smaller vote (`staleness_weight`).
 
@@ -43,6 +44,7 @@ from speedtronic.pure.aggregate import (
     by_steps,
     discounted,
     middle,
+    one_vote,
     times,
 )
 from speedtronic.pure.products import Products
@@ -242,7 +244,7 @@ def _by_vectors(
 ) -> Aggregator:
     """A rule that is a weighted sum, of weights that follow from the products."""
     return Aggregator(
-        weigh=discounted(alike) if discount else alike,
+        weigh=discounted(one_vote) if discount else one_vote,
         init=times,
         update=lambda total, x, share: total + times(x, share),
         finish=lambda total: total,
@@ -306,7 +308,7 @@ def _by_rows(
         return unequal(values, torch.tensor(weights, dtype=values.dtype)[places])
 
     return Aggregator(
-        weigh=discounted(alike) if discount else alike,
+        weigh=discounted(one_vote) if discount else one_vote,
         init=lambda x, weight: _Rows((_plain(x),), (weight,)),
         update=lambda state, x, weight: _Rows(
             (*state.rows, _plain(x)), (*state.weights, weight)

@@ -173,6 +173,16 @@ def test_a_quorum_that_no_round_can_have_is_refused(quorum: int) -> None:
         leading(quorum=quorum)
 
 
+def test_a_round_needs_the_nodes_of_its_rule() -> None:
+    """Even if it is full, for a node with several streams has one vote."""
+    streams = [header(START, stream=f"{i:016x}", node="n1") for i in range(3)]
+    session = leading(least=2, quorum=2, grace_s=0.0)
+    assert "Fold" not in kinds(gathered(session, START, *streams))
+    streams[2] = header(START, stream=f"{2:016x}", node="n2")
+    session = leading(least=2, quorum=2, grace_s=0.0)
+    assert "Fold" in kinds(gathered(session, START, *streams))
+
+
 def test_a_quorum_below_what_the_rule_needs_is_refused() -> None:
     """A round of two deltas has no median."""
     with pytest.raises(ValueError, match="quorum: expected at least 3.* found 2"):

@@ -194,7 +194,8 @@ def test_who_stops_takes_a_free_lease_only_for_what_waits() -> None:
 
 def test_who_stops_closes_no_round_that_is_too_small_for_its_rule() -> None:
     """Of two deltas nobody can tell which is wrong; so it does not take the lease."""
-    two = header(RELEASED), header(RELEASED, node="n2", stream="77" * 8)
+    two = [header(RELEASED), header(RELEASED, node="n2", stream="77" * 8)]
+    two.append(header(RELEASED, node="n2", stream="88" * 8))  # a node has one vote
     for least, leaves in ((2, False), (3, True)):
         session = leading(least=least, quorum=3)
         session.tell(e.Stop, 60.0)

@@ -179,8 +179,8 @@ def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> Maste
     if asked and not asked.may_lead(manifest.lease.node):
         return take_over(state, view, manifest)  # its holder cannot publish that
     if state.stop_s is not None:
-        streams = {listed.name.stream for listed in view.deltas}
-        if not (released and len(streams) >= settings.least):
+        nodes = {listed.name.node for listed in view.deltas}
+        if not (released and len(nodes) >= settings.least):
             return attrs.evolve(state, drained=True), ()
         if now_s - state.changed_s < max(LEFT_S, LEFT_POLLS * settings.poll_s):
             return state, ()
@@ -256,7 +256,8 @@ def _closes(
     as are expected, or all streams that counted in the last two rounds, have delivered.
     """
     accepted = {c.name.stream for c in decisions.accepted}
-    if len(accepted) < max(1, state.settings.least):
+    nodes = {c.name.node for c in decisions.accepted}
+    if len(nodes) < max(1, state.settings.least):  # a node has one vote
         return False
     if state.alone or len(accepted) >= manifest.limits.per_round:
         return True

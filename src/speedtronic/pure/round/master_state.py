@@ -38,7 +38,7 @@ class MasterSettings:
     bounds: Bounds
     genesis: Genesis | None = None  # None: this node does not begin a run
     quorum: int = 1  # deltas that a round needs
-    least: int = 1  # deltas that its rule needs, whoever closes it
+    least: int = 1  # nodes that its rule needs, whoever closes it
     expected: int = 0  # deltas with which the grace window ends early, if known
     grace_s: float = 30.0  # waited for more, once the quorum is there
     ttl_s: float = 60.0  # without a change of the manifest, others may take over
