@@ -45,6 +45,8 @@ soak: $(READY)
 	HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 0 properties
 
 bench: $(READY)
+	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/step_time.py --memory
 	$(BIN)/python benchmarks/peak.py
 	$(BIN)/python benchmarks/loss_memory.py

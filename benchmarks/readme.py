@@ -26,7 +26,7 @@ def text(found: dict[str, Any]) -> Iterator[str]:
     """The lines between the marks."""
     yield (
         f"{found['machine']}, {found['threads']} threads, torch {found['torch']}."
-        f" Ratios of {found['clock']} time: medians, with half the spread. The load"
+        f" Ratios of {found['clock']}: medians, with half the spread. The load"
         f" was {found['load_before']:.1f} before and {found['load_after']:.1f} after."
     )
     yield from (

@@ -465,6 +465,56 @@ def test_owned_copies_share_nothing_but_what_was_shared() -> None:
     assert same_bits(torch.ones(2), copy["c"])
 
 
+def resealed(folder: Path, name: str, data: bytes) -> None:
+    """Put another file into a checkpoint, with all sums right."""
+    (folder / name).write_bytes(data)
+    told = json.loads((folder / "manifest.json").read_text())
+    told["files"][name] = {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "size": len(data),
+    }
+    told.pop("sha256")
+    told["sha256"] = checkpoint.checkpoint_manifest._sum(told)
+    (folder / "manifest.json").write_text(json.dumps(told) + "\n")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"values": {}, "reasons": 3, "versions": {}}',
+        b'{"values": {}, "reasons": [3], "versions": {}}',
+        b'{"values": [], "reasons": [], "versions": {}}',
+        b'{"values": {}, "reasons": [], "versions": []}',
+    ],
+)
+def test_values_that_were_made_up_are_damage(saved: Path, data: bytes) -> None:
+    """Whoever writes the sums can write anything else, too."""
+    resealed(saved, "state.json", data)
+    with pytest.raises(Damaged, match="state.json"):
+        load(saved, snapshot().state)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["'a' + 'b'", "'a', 'b'", "'\\x'", "'\\q'", "'\\N{DIGIT ONE}'", "'\\U99999999'"],
+)
+def test_names_in_a_checkpoint_are_not_evaluated(saved: Path, name: str) -> None:
+    """A name that only looks like a path of the state fits nothing."""
+    header = {f"params[{name}]": {"dtype": "U8", "shape": [], "data_offsets": [0, 1]}}
+    text = json.dumps(header).encode()
+    resealed(
+        saved,
+        "state.safetensors",
+        len(text).to_bytes(8, "little") + text + b"0",
+    )
+    with pytest.raises(CheckpointError, match="does not fit this run"):
+        load(saved, snapshot().state)
+
+
 def test_a_hostile_manifest_leads_nowhere(saved: Path) -> None:
     """A name with a folder in it is refused even if all sums are right."""
     told = json.loads((saved / "manifest.json").read_text())

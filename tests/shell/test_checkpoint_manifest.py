@@ -1,12 +1,15 @@
 """The manifest notices every byte, its own included."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from speedtronic.errors import CheckpointError, Damaged
+from speedtronic.pure.strict_json import to_json
 from speedtronic.shell.atomic import Digest
 from speedtronic.shell.checkpoint_manifest import (
     Manifest,
@@ -41,7 +44,7 @@ def put(folder: Path, **changes: Any) -> None:
     told = json.loads(encode(MANIFEST)) | changes
     del told["sha256"]
     told["sha256"] = _sum(told)
-    (folder / "manifest.json").write_text(json.dumps(told) + "\n")
+    (folder / "manifest.json").write_text(to_json(told) + "\n")
 
 
 def test_it_comes_back_as_it_was(folder: Path) -> None:
@@ -87,6 +90,18 @@ def test_a_newer_schema_is_not_damage(folder: Path) -> None:
         {"files": {"": {"sha256": "", "size": 0}}},
         {"files": []},
         {"files": {"a": {}}},
+        {"files": {"a": {"sha256": "../x", "size": 0}}},
+        {"files": {"a": {"sha256": "0" * 64, "size": -1}}},
+        {"files": {"a" * 300: {"sha256": "0" * 64, "size": 1}}},
+        {"files": {"\u0661": {"sha256": "0" * 64, "size": 1}}},
+        {"more": 1},
+        {"finite": 1},
+        {"run_id": ["r"]},
+        {"run_id": "\x1b[2J"},
+        {"step": 7.0},
+        {"step": -7},
+        {"step": float("inf")},
+        {"validation_loss": float("nan")},
         {"step": "seven"},
         {"step": None},
         {"validation_loss": {}},
@@ -107,6 +122,25 @@ def test_deep_nesting_is_damage(folder: Path) -> None:
     (folder / "manifest.json").write_bytes(b'{"a":' * 100_000)
 
     with pytest.raises(Damaged):
+        read(folder)
+
+
+def test_a_manifest_that_never_ends(folder: Path) -> None:
+    """A device in its place is not read, a pipe not waited for."""
+    zero: Callable[[Path], None] = lambda path: path.symlink_to("/dev/zero")
+    for make in (zero, os.mkfifo):
+        (folder / "manifest.json").unlink()
+        make(folder / "manifest.json")
+        with pytest.raises(Damaged, match="no regular file"):
+            read(folder)
+        with pytest.raises(Damaged, match="no regular file"):
+            check_file(folder / "manifest.json", Digest("00" * 32, 8))
+
+
+def test_a_huge_manifest_is_not_read(folder: Path) -> None:
+    """No more of it than the limit."""
+    os.truncate(folder / "manifest.json", 1 << 40)
+    with pytest.raises(Damaged, match="more than 16777216 bytes"):
         read(folder)
 
 

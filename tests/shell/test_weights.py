@@ -169,13 +169,17 @@ def llama(**changes: object) -> Callable[[Path], str]:
         (llama(rope_parameters={"rope_theta": 5e5}), "model.rope_base is 500000.0"),
         (llama(rms_norm_eps=1e-6), "the norm's epsilon is 1e-06 there, 1e-05 here"),
         (llama(rope_scaling={"rope_type": "linear"}), "positions are scaled"),
+        (llama(rope_scaling=[1]), "positions are [1], expected fields"),
+        (llama(rope_theta="\x1b[2J"), "model.rope_base is '\\x1b[2J' there"),
+        (llama(num_attention_heads={}), "model.n_head is {} there, 2 here"),
+        (llama(model_type=["x"]), "is a ['x'] model, expected 'llama'"),
+        (llama(model_type="speedtronic", n_head="a"), "model.n_head is a there"),
         (llama(model_type="qwen2"), "is a 'qwen2' model, expected 'llama'"),
         (
             llama(model_type="speedtronic", n_head=4, n_kv_head=None),
-            "model.n_head is 4 there, 2 here",
+            "n_head is 4 there, 2 here",
         ),
     ],
-    ids=["heads", "kv", "theta", "parameters", "eps", "scaling", "kind", "own"],
 )
 def test_numbers_that_no_shape_tells(
     tmp_path: Path, write: Callable[[Path], str], told: str

@@ -2,7 +2,8 @@
 
 ``autograd`` differentiates with `torch.autograd.grad`: the fastest in eager mode, and
 the only one that knows activation checkpoints. ``func`` uses `torch.func`, which
-`torch.vmap` can batch. Both give the gradient of the loss *sum*.
+`torch.vmap` can batch. Both give the gradient of the loss *sum*. The shell may pass
+another engine, which must give the same.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from speedtronic.pure.types import (
 Engine = Literal["autograd", "func"]
 Finish = Callable[[LossOutput], Any]
 Run = Callable[[Params, Finish], tuple[Any, LossOutput]]
+Differentiate = Callable[[Run, Params, Tensor | None], tuple[Params, LossOutput]]
 
 
 class Gradient:
@@ -33,13 +35,10 @@ class Gradient:
     ``draws`` says whether the loss is random, so that a key is worth computing.
     """
 
-    def __init__(self, loss: LossFunction, engine: Engine) -> None:
-        if engine not in get_args(Engine):
-            known = ", ".join(get_args(Engine))
-            raise ValueError(f"engine: expected one of {known}, found {engine!r}")
+    def __init__(self, loss: LossFunction, engine: Engine | Differentiate) -> None:
         self.loss = loss
         self.draws: bool = getattr(loss, "draws", True)
-        self._differentiate = _by_autograd if engine == "autograd" else _by_func
+        self._differentiate = engine if callable(engine) else _known(engine)
 
     def __call__(
         self,
@@ -83,6 +82,13 @@ class Gradient:
         )
 
 
+def _known(engine: Engine) -> Differentiate:
+    if engine not in get_args(Engine):
+        known = ", ".join(get_args(Engine))
+        raise ValueError(f"engine: expected one of {known}, found {engine!r}")
+    return _by_autograd if engine == "autograd" else _by_func
+
+
 def _by_autograd(
     run: Run, params: Params, scale: Tensor | None
 ) -> tuple[Params, LossOutput]:
@@ -113,7 +119,9 @@ def _by_func(
     return grads, out
 
 
-def gradient(loss: LossFunction, engine: Engine = "autograd") -> Gradient:
+def gradient(
+    loss: LossFunction, engine: Engine | Differentiate = "autograd"
+) -> Gradient:
     """The function that gives a loss's gradient beside its output.
 
     >>> def square(params, buffers, batch, key):

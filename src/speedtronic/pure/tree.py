@@ -5,6 +5,7 @@ made with `static`, which are part of the tree's shape. This is the only file th
 imports ``torch.utils._pytree``, which has no public name in torch 2.13.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -126,6 +127,31 @@ def unflatten_like(tree: Tree, new_leaves: Iterable[Any]) -> Tree:
     {'a': 3, 'b': 4}
     """
     return pytree.tree_unflatten(list(new_leaves), pytree.tree_structure(tree))
+
+
+_ESCAPE = re.compile(r"\\(?:x(..)|u(.{4})|U(.{8})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def unquoted(quoted: str) -> str | None:
+    """The text key that a path shows in quotes; None if it is not such a text.
+
+    Paths are read back from files that others may have written, so nothing is
+    evaluated.
+
+    >>> unquoted("'a.b'"), unquoted("'a' + 'b'")
+    ('a.b', None)
+    """
+
+    def plain(found: re.Match[str]) -> str:
+        code = found[1] or found[2] or found[3]
+        return chr(int(code, 16)) if code else _ESCAPED.get(found[4], found[4])
+
+    try:
+        text = _ESCAPE.sub(plain, quoted[1:-1])
+    except (ValueError, OverflowError):  # no such character
+        return None
+    return text if repr(text) == quoted else None
 
 
 def named_leaves(tree: Tree) -> dict[str, Any]:

@@ -4,7 +4,6 @@
 out, for whoever evaluates or exports: nothing of the run is changed.
 """
 
-import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 from speedtronic.errors import RunError
 from speedtronic.pure.inner import InnerState
 from speedtronic.pure.optim.average import AveragedState
-from speedtronic.pure.tree import evolve
+from speedtronic.pure.tree import evolve, unquoted
 from speedtronic.shell import blobs, checkpoint_manifest
 from speedtronic.shell.checkpoint import load_model
 
@@ -53,9 +52,10 @@ def load_averaged_model(path: Path) -> tuple[dict[str, Tensor], Any]:
         if file.startswith("optimizer") and file.endswith(".safetensors"):
             found = blobs.read(path / file, manifest.files[file])
             average |= {
-                str(ast.literal_eval(told[1])): tensor
+                key: tensor
                 for name, tensor in found.items()
                 if (told := _IN_CHECKPOINT.fullmatch(name))
+                and (key := unquoted(told[1])) is not None
             }
     if not average:
         raise RunError(

@@ -16,7 +16,6 @@ whole new folder in its place. Nothing in it is ever executed. Which ones to kee
 delete and to resume from is decided in `speedtronic.shell.checkpoint_folder`.
 """
 
-import ast
 import os
 import platform
 import re
@@ -39,6 +38,7 @@ from speedtronic.pure.tree import (
     named_leaves,
     tree_map,
     unflatten_like,
+    unquoted,
 )
 from speedtronic.shell import blobs, checkpoint_manifest
 from speedtronic.shell.atomic import Digest, create, new_folder
@@ -168,28 +168,25 @@ def load(path: Path, like: Tree, *, run_id: str | None = None) -> Snapshot:
     names = [name for name in manifest.files if name.endswith(".safetensors")]
     shards = _in_threads(lambda n: blobs.read(path / n, manifest.files[n]), names)
     files = _joined(shards)
-    values = _read_values(path / VALUES, manifest)
+    values = _checked_values(path / VALUES, _read_values(path / VALUES, manifest))
     extra = files.pop(EXTRA, {})
     transient = frozenset(
         name
         for stored in files.get(STATE, {})
         if (name := _model_name(f".{stored}")) is not None
     )
-    try:
-        return Snapshot(
-            run_id=manifest.run_id,
-            step=manifest.step,
-            state=_fill(path, files, like, transient),
-            values=values["values"],
-            tensors=extra,
-            hub_config=_read_hub_config(path, manifest),
-            transient=transient,
-            validation_loss=manifest.validation_loss,
-            finite=manifest.finite,
-            reasons=(*values["reasons"], *_other_versions(values["versions"])),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise Damaged(f"{path / VALUES} lacks {error}") from error
+    return Snapshot(
+        run_id=manifest.run_id,
+        step=manifest.step,
+        state=_fill(path, files, like, transient),
+        values=values["values"],
+        tensors=extra,
+        hub_config=_read_hub_config(path, manifest),
+        transient=transient,
+        validation_loss=manifest.validation_loss,
+        finite=manifest.finite,
+        reasons=(*values["reasons"], *_other_versions(values["versions"])),
+    )
 
 
 def load_model(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -296,7 +293,24 @@ def _write(path: Path, content: bytes | dict[str, Tensor]) -> Digest:
 def _read_values(path: Path, manifest: Manifest) -> Any:
     if path.name not in manifest.files:
         raise Damaged(f"{path} is not in the manifest")
-    return from_json(read_text(path, manifest.files[path.name]))
+    text = read_text(path, manifest.files[path.name])
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise Damaged(f"{path} is not what was written: {error}") from None
+
+
+def _checked_values(path: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `_values` gave, whoever wrote the file."""
+    reasons, versions = values.get("reasons"), values.get("versions")
+    if (
+        isinstance(values.get("values"), dict)
+        and isinstance(reasons, list)
+        and all(isinstance(reason, str) for reason in reasons)
+        and isinstance(versions, dict)
+    ):
+        return values
+    raise Damaged(f"{path} lacks values, reasons or versions")
 
 
 def _read_hub_config(path: Path, manifest: Manifest) -> Any:
@@ -314,7 +328,7 @@ def _in_threads(function: Callable[[str], R], names: Iterable[str]) -> dict[str,
 
 def _model_name(path: str) -> str | None:
     told = _MODEL_PATH.fullmatch(path)
-    return None if told is None else str(ast.literal_eval(told[2]))
+    return None if told is None else unquoted(told[2])
 
 
 def _place(path: str, transient: frozenset[str]) -> tuple[str, str]:

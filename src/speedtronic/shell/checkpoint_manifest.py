@@ -6,6 +6,7 @@ they belong to, and carries the sum of its own content. It is written last.
 
 import hashlib
 import math
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,20 +14,20 @@ from typing import Any
 
 import attrs
 
-from speedtronic.errors import CheckpointError, Damaged
+from speedtronic.errors import CheckpointError, Corrupt, Damaged
 from speedtronic.pure.retention import Kept
+from speedtronic.pure.round import plain
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import Digest
+from speedtronic.shell.regular import open_regular, read_limited
 
 FILE = "manifest.json"
-FOLDER = re.compile(r"step-(\d{8,})")
+FOLDER = re.compile(r"step-([0-9]{8,15})")
 _FORMAT = "speedtronic checkpoint"
 _SCHEMA = 1
 _MAX_SIZE = 1 << 24  # bytes
 _CHUNK = 1 << 20  # bytes
-# What taking apart an arbitrary JSON value may raise.
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}", re.ASCII)
 
 
 @attrs.frozen(kw_only=True)
@@ -73,22 +74,22 @@ def read(folder: Path) -> Manifest:
     try:
         if not folder.is_dir():
             raise CheckpointError(f"{folder} is not a checkpoint: no such folder")
-        with path.open("rb") as file:
-            data = file.read(_MAX_SIZE)
+        data = read_limited(path, _MAX_SIZE)
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     try:
         content = from_json(data)
-        if _text(content) != data or content.pop("sha256") != _sum(content):
+        if _text(content) != data or content.pop("sha256", "") != _sum(content):
             raise ValueError("its sum differs")
-        if (content["format"], content["schema"]) != (_FORMAT, _SCHEMA):
+        schema = content.pop("schema", None)
+        if (content.pop("format", None), schema) != (_FORMAT, _SCHEMA):
             raise CheckpointError(
-                f"{path} is of schema {content['schema']!r}, expected {_SCHEMA}; it"
+                f"{path} is of schema {plain.shorten(schema)}, expected {_SCHEMA}; it"
                 " takes another version of speedtronic to read it"
             )
-        manifest = _structure(content)
-    except _MALFORMED as error:
-        raise Damaged(f"{path} is not what was written: {error}") from error
+        manifest = Manifest(**plain.record(content, FILE, _READERS))
+    except (Corrupt, ValueError) as error:
+        raise Damaged(f"{path} is not what was written: {error}") from None
     told = FOLDER.fullmatch(folder.name)
     if told and int(told[1]) != manifest.step:
         raise Damaged(f"{path} is of step {manifest.step}, not of {folder.name}")
@@ -118,8 +119,11 @@ def _checked(path: Path, digest: Digest) -> Iterator[bytes]:
     """The chunks of a file; it has been compared when the last one was taken."""
     sha256, size = hashlib.sha256(), 0
     try:
-        with path.open("rb", buffering=0) as file:
-            while chunk := file.read(_CHUNK):
+        with open_regular(path) as file:
+            there = os.fstat(file.fileno()).st_size
+            if there != digest.size:
+                digest.expect(path, Digest("", there))
+            while size <= digest.size and (chunk := file.read(_CHUNK)):
                 sha256.update(chunk)
                 size += len(chunk)
                 yield chunk
@@ -128,21 +132,14 @@ def _checked(path: Path, digest: Digest) -> Iterator[bytes]:
     digest.expect(path, Digest(sha256.hexdigest(), size))
 
 
-def _structure(content: dict[str, Any]) -> Manifest:
-    files = {
-        name: Digest(str(told["sha256"]), int(told["size"]))
-        for name, told in content["files"].items()
-    }
-    if any(not _NAME.fullmatch(name) for name in files):
-        raise ValueError("a file name leads elsewhere")
-    loss = content["validation_loss"]
-    return Manifest(
-        run_id=str(content["run_id"]),
-        step=int(content["step"]),
-        finite=bool(content["finite"]),
-        validation_loss=None if loss is None else float(loss),
-        files=files,
-    )
+def _files(value: Any, where: str) -> dict[str, Digest]:
+    if not isinstance(value, dict) or not all(map(_NAME.fullmatch, value)):
+        raise Corrupt(f"{where}: a file name leads elsewhere")
+    return {name: _digest(told, f"{where}.{name}") for name, told in value.items()}
+
+
+def _digest(value: Any, where: str) -> Digest:
+    return Digest(**plain.record(value, where, _DIGEST))
 
 
 def _text(content: dict[str, Any]) -> bytes:
@@ -151,3 +148,16 @@ def _text(content: dict[str, Any]) -> bytes:
 
 def _sum(content: dict[str, Any]) -> str:
     return hashlib.sha256(_text(content)).hexdigest()
+
+
+_DIGEST: dict[str, plain.Reader[Any]] = {
+    "sha256": plain.text(r"[0-9a-f]{64}", "64 lower-case hex digits"),
+    "size": plain.integer(),
+}
+_READERS: dict[str, plain.Reader[Any]] = {
+    "run_id": plain.words(100),
+    "step": plain.integer(),
+    "finite": plain.boolean,
+    "validation_loss": plain.optional(plain.number),
+    "files": _files,
+}

@@ -10,6 +10,8 @@ import os
 import stat
 from pathlib import Path
 
+_PIECE = 1 << 16  # bytes
+
 
 def open_regular(path: Path) -> io.FileIO:
     """Open a regular file, or a link to one; it is not buffered.
@@ -32,7 +34,7 @@ def read_limited(path: Path, limit: int) -> bytes:
     """
     with open_regular(path) as file:
         data = bytearray()
-        while len(data) <= limit and (piece := file.read(limit + 1 - len(data))):
+        while len(data) <= limit and (piece := file.read(_PIECE)):
             data += piece
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"it has more than {limit} bytes")

@@ -40,6 +40,7 @@ from speedtronic.shell.distributed.identity import node_name
 from speedtronic.shell.factory import nearest
 from speedtronic.shell.first_batch import try_first_batch
 from speedtronic.shell.models import model_from_config
+from speedtronic.shell.out_of_order import CudaStreams, out_of_order
 from speedtronic.shell.weights import load_weights
 
 FUSED_DEVICES = ("cpu", "cuda")  # where torch has the fused AdamW kernel
@@ -64,6 +65,12 @@ class Session:
     notes: tuple[str, ...]  # what the user should be told once
     reasons: tuple[str, ...]  # why resuming may not be exact
 
+    @property
+    def streams(self) -> int:
+        """Streams beside the backward pass; 0 where it keeps its order."""
+        ooo = self.config.ooo_backprop and self.device.type == "cuda"
+        return self.config.ooo_streams if ooo else 0
+
     def runner(
         self,
         warn: Callable[[str], None],
@@ -75,8 +82,11 @@ class Session:
             max_norm=section.grad_clip,
             growth_interval=self.config.precision.growth_interval,
         )
+        engine: Any = "autograd"
+        if self.streams:
+            engine = out_of_order(CudaStreams(self.device, self.streams))
         return StepRunner(
-            gradient(self.train_loss),
+            gradient(self.train_loss, engine),
             self.optimizer,
             rule,
             compiled=compile.backend if compile.enabled else None,
@@ -179,8 +189,8 @@ def _without_effect(
     config: Config, optimizer: Optimizer, device: torch.device
 ) -> Iterator[str]:
     """What the config asks for and this run does not do, at no change of a number."""
-    if config.ooo_backprop:
-        yield "ooo_backprop: not in this version, the backward pass keeps its order"
+    if config.ooo_backprop and device.type != "cuda":
+        yield f"ooo_backprop: {device} has no streams, the backward keeps its order"
     if config.optimizer.fused and (
         optimizer.fused is None or device.type not in FUSED_DEVICES
     ):

@@ -310,6 +310,8 @@ def _run(
     log.event("train_start", counters.position, device=str(session.device))
     if resumed is None:
         tell_shapes(session, log, counters.position)
+    if session.streams:
+        log.event("ooo_backprop", counters.position, streams=session.streams)
     status: Status = "failed"
     error: str | None = None
     try:

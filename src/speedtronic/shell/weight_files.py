@@ -25,17 +25,21 @@ from huggingface_hub.errors import (
 )
 
 from speedtronic.errors import ConfigError, LaneError, ModelError
+from speedtronic.pure.blobname import name_problem
 from speedtronic.pure.round import names
+from speedtronic.pure.round.plain import shorten
 from speedtronic.pure.strict_json import from_json
 from speedtronic.shell.distributed.fetched import fetch_checked
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.lanes import parse_lane
 from speedtronic.shell.lanes.base import Lane
+from speedtronic.shell.regular import read_limited
 from speedtronic.shell.saved import find_saved, is_run
 
 _REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)@([\w./-]+)")
 _LANE = re.compile(r"(?:dir|hub):.+", re.DOTALL)
 _PICKLED = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
+MAX_CONFIG = 1 << 24  # bytes of config.json and of an index
 _FILE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _GLOBAL_OF_2_0 = "global/latest.safetensors"
 _COUNT_OF_2_0 = "global/step_count.json"
@@ -114,14 +118,14 @@ def _of_2_0(folder: Path, init_from: str) -> Found:
     count = folder / _COUNT_OF_2_0
     told = f"{init_from}, a run of Speedtronic 2.0"
     if count.is_file():
-        told += f" at outer step {_json(count).get('outer_step')}"
+        told += f" at outer step {shorten(_json(count).get('outer_step'))}"
     return _found([folder / _GLOBAL_OF_2_0], told)
 
 
 def _sharded(index: Path, init_from: str) -> Found:
     told = _json(index).get("weight_map")
     names = sorted(set(map(str, told.values()))) if isinstance(told, dict) else []
-    if not names or any(Path(name).name != name for name in names):
+    if not names or any("/" in name or name_problem(name) for name in names):
         raise ModelError(f"model.init_from: {index} names no files beside it")
     missing = [name for name in names if not (index.parent / name).is_file()]
     if missing:
@@ -195,6 +199,6 @@ def _download(repository: str, revision: str, init_from: str) -> Path:
 
 def _json(path: Path) -> Mapping[str, Any]:
     try:
-        return from_json(path.read_bytes())
+        return from_json(read_limited(path, MAX_CONFIG))
     except (OSError, ValueError) as error:
         raise ModelError(f"model.init_from: {path} is not JSON: {error}") from error

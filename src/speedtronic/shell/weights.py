@@ -10,19 +10,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
 import torch
 from torch import Tensor, nn
 
 from speedtronic.errors import Damaged, ModelError
 from speedtronic.pure.config import Model
 from speedtronic.pure.rename import from_llama, llama_config
+from speedtronic.pure.round.plain import shorten
 from speedtronic.pure.transformer import Transformer
 from speedtronic.shell import blobs
 from speedtronic.shell.weight_files import Found, find_weights
 
-# What no weight's shape tells: in our words, and in those of a Llama config.
-_UNSEEN = ("n_head", "n_kv_head", "rope_base")
+# What no weight's shape tells, in the words of a Llama config and in ours.
 _UNSEEN_BY_LLAMA = {
     "num_attention_heads": "model.n_head",
     "num_key_value_heads": "model.n_kv_head",
@@ -103,12 +102,16 @@ def _check_config(model: Model, config: Mapping[str, Any], init_from: str) -> No
     """Refuse what would load and then compute something else."""
     kind = config.get("model_type")
     if kind == "speedtronic":
-        fields = {key: config[key] for key in _UNSEEN if key in config}
-        told = llama_config(attrs.evolve(model, **fields))
+        told = _unseen(model, config)
     elif kind == "llama":
         told = {"rope_theta": 10000.0, "hidden_act": "silu", **config}
         told.setdefault("num_key_value_heads", told.get("num_attention_heads"))
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        if not isinstance(rope, Mapping):
+            raise ModelError(
+                f"model.init_from: {init_from}: its rotary positions are"
+                f" {shorten(rope)}, expected fields"
+            )
         told["rope_theta"] = rope.get("rope_theta", told["rope_theta"])
         if rope.get("rope_type", rope.get("type", "default")) != "default":
             raise ModelError(
@@ -119,17 +122,34 @@ def _check_config(model: Model, config: Mapping[str, Any], init_from: str) -> No
         return
     else:
         raise ModelError(
-            f"model.init_from: {init_from} is a {kind!r} model, expected 'llama' for"
-            " the reference transformer"
+            f"model.init_from: {init_from} is a {shorten(kind)} model, expected"
+            " 'llama' for the reference transformer"
         )
     ours = llama_config(model)
     different = [
-        f"model.init_from: {init_from}: {name} is {told[key]} there, {ours[key]} here"
+        f"model.init_from: {init_from}: {name} is {_told(told[key])} there,"
+        f" {ours[key]} here"
         for key, name in _UNSEEN_BY_LLAMA.items()
         if told.get(key, ours[key]) != ours[key]
     ]
     if different:
         raise ModelError(different)
+
+
+def _unseen(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a config of ours says of what no weight's shape tells, in Llama's words."""
+    heads = config.get("n_head", model.n_head)
+    key_heads = config.get("n_kv_head", model.n_kv_head)
+    return {
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads if key_heads is None else key_heads,
+        "rope_theta": config.get("rope_base", model.rope_base),
+    }
+
+
+def _told(value: Any) -> str:
+    """A value of a config as a message shows it."""
+    return value if isinstance(value, str) and value.isalnum() else shorten(value)
 
 
 def _places(module: nn.Module) -> list[tuple[list[str], Tensor]]:

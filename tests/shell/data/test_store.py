@@ -1,7 +1,9 @@
 """Token stores as they are opened."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,7 @@ def test_what_it_says_of_itself(folder: Path) -> None:
         (b"{}", "is not a token store"),
         (b"{", "is not a token store"),
         (b"\xff", "is not a token store"),
+        (b"[" * 100_000, "nested deeper than 64"),
     ],
 )
 def test_a_damaged_description(folder: Path, damage: bytes, told: str) -> None:
@@ -51,6 +54,37 @@ def test_a_damaged_description(folder: Path, damage: bytes, told: str) -> None:
     (folder / "store.json").write_bytes(damage)
     with pytest.raises(DataError, match=told):
         Store(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dtype", "object"),
+        ("dtype", "V99"),
+        ("tokens", 5.0),
+        ("tokens", "5"),
+        ("documents", -1),
+        ("max_id", 2**32),
+        ("sha256", {}),
+        ("sha256", {"../x": "0" * 64}),
+        ("sha256", 3),
+        ("source", None),
+        ("more", 1),
+    ],
+)
+def test_a_description_of_another_form(folder: Path, field: str, value: Any) -> None:
+    """Every field has its type and its range."""
+    told = json.loads((folder / "store.json").read_text()) | {field: value}
+    (folder / "store.json").write_text(json.dumps(told))
+    with pytest.raises(DataError, match=f"is not a token store: .*{field}"):
+        Store(folder)
+
+
+def test_a_source_cannot_move_the_cursor(folder: Path) -> None:
+    """It is shown at a terminal, which obeys some characters."""
+    told = json.loads((folder / "store.json").read_text()) | {"source": "\x1b[2Ja"}
+    (folder / "store.json").write_text(json.dumps(told))
+    assert "?[2Ja" == Store(folder).about.source
 
 
 def test_another_schema(folder: Path) -> None:

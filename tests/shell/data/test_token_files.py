@@ -103,6 +103,12 @@ def test_negative_ids(tmp_path: Path) -> None:
         stored(path, tmp_path / "cache", "int32")
 
 
+def npy_start(version: int, length: int) -> bytes:
+    """What stands before the header of an array's file."""
+    size = length.to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + size
+
+
 def bad_files(folder: Path) -> dict[str, Path]:
     """Files that are not what their ending says."""
     (folder / "odd.bin").write_bytes(b"xyz")
@@ -130,6 +136,19 @@ def bad_files(folder: Path) -> dict[str, Path]:
     }.items():
         size = len(header).to_bytes(8, "little")
         (folder / f"{name}.safetensors").write_bytes(size + header + bytes(16))
+    (folder / "none.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    deep = b"[" * 9000
+    (folder / "deep.safetensors").write_bytes(len(deep).to_bytes(8, "little") + deep)
+    plain = "{'descr': '<u2', 'fortran_order': False, 'shape': (1,), }"
+    for name, text in {
+        "code": "{'descr': f(), 'fortran_order': False, 'shape': (1,), }",
+        "parens": "(" * 9000,
+        "twice": plain.replace("(1,)", "(1,), 'shape': (2,)"),
+        "structured": plain.replace("'<u2'", "[('a', '<u2')]"),
+    }.items():
+        (folder / f"{name}.npy").write_bytes(npy_start(1, len(text)) + text.encode())
+    (folder / "long.npy").write_bytes(npy_start(2, 2**31))
+    (folder / "version.npy").write_bytes(npy_start(9, 4))
     (folder / "packed.bin.GZ").write_bytes(b"")
     return {path.name: path for path in folder.iterdir()}
 
@@ -143,17 +162,25 @@ def bad_files(folder: Path) -> dict[str, Path]:
         ("objects.npy", "it holds object, expected integers"),
         ("deep.npy", "it has 3 dimensions, expected 1 or 2"),
         ("fortran.npy", "it is in Fortran order"),
-        ("bad.safetensors", "its header is longer than the file"),
-        ("weights.safetensors", "w is F32, expected integers"),
+        ("bad.safetensors", "its header has an impossible length"),
+        ("weights.safetensors", "'w' is F32, expected integers"),
         ("two.safetensors", "it holds a, b; expected one named tokens"),
         ("empty.bin", "is empty (0 tokens)"),
         ("cut.npy", "its header tells of 9 tokens, it ends before them"),
-        ("cut.safetensors", "its header tells of 9 tokens, it ends before them"),
+        ("cut.safetensors", "bytes of data, expected 72"),
         ("list.safetensors", "is not a .safetensors token file: "),
         ("number.safetensors", "is not a .safetensors token file: "),
         ("minus.safetensors", "is not a .safetensors token file: "),
         ("before.safetensors", "is not a .safetensors token file: "),
-        ("nameless.safetensors", "it holds nothing; expected one named tokens"),
+        ("nameless.safetensors", "it holds 16 bytes of data, expected 0"),
+        ("none.safetensors", "it holds nothing; expected one named tokens"),
+        ("deep.safetensors", "nested deeper than 3"),
+        ("code.npy", "its header is not that of one plain array"),
+        ("parens.npy", "its header is not that of one plain array"),
+        ("twice.npy", "its header is not that of one plain array"),
+        ("structured.npy", "its header is not that of one plain array"),
+        ("long.npy", "its header is too long"),
+        ("version.npy", "it does not begin as such a file does"),
         ("packed.bin.GZ", "is packed; token files are read in place, unpack it"),
     ],
 )

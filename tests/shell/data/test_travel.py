@@ -1,8 +1,13 @@
 """Token stores on a lane."""
 
+import hashlib
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from speedtronic.errors import ConfigError, Corrupt, DataError, Missing, Unavailable
@@ -283,3 +288,65 @@ def test_a_lane_that_lies(tmp_path: Path, store: Store, old: str, new: str) -> N
 
     assert old in told
     assert not (tmp_path / "other").exists()
+
+
+def made_up(store: Store, folder: Path, **changes: bytes | int) -> MemoryLane:
+    """A lane with a store of other content, under its own fingerprint."""
+    about = json.loads((store.folder / "store.json").read_text())
+    shutil.copytree(store.folder, folder)
+    for name, value in changes.items():
+        if isinstance(value, bytes):
+            (folder / f"{name}.bin").write_bytes(value)
+            about["sha256"][f"{name}.bin"] = hashlib.sha256(value).hexdigest()
+        else:
+            about[name] = value
+    (folder / "store.json").write_text(json.dumps(about))
+    lane = MemoryLane()
+    push_store(lane, Store(folder))
+    return lane
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"max_id": 99}, "it holds the id 116, its description says 99"),
+        ({"documents": np.array([[20, 9]]).tobytes()}, "where its 21 tokens do"),
+        ({"documents": np.array([[2**40, 9]]).tobytes()}, "where its 21 tokens do"),
+        ({"documents": np.array([[21, -9]]).tobytes()}, "less than no bytes"),
+    ],
+)
+def test_a_store_that_was_made_up(
+    tmp_path: Path, store: Store, changes: dict[str, Any], told: str
+) -> None:
+    """All sums are right: what the files hold is looked at, once, and not kept."""
+    lane = made_up(store, tmp_path / "made", **changes)
+    fingerprint = Store(tmp_path / "made").about.fingerprint
+    with pytest.raises(Corrupt, match=told):
+        fetch_store(lane, fingerprint, tmp_path / "other")
+    assert {".lock"} == {path.suffix for path in (tmp_path / "other").iterdir()}
+
+
+def test_a_part_of_another_size_is_not_fetched(tmp_path: Path, store: Store) -> None:
+    """What is larger than it was said to be does not reach the disk."""
+    lane = MemoryLane()
+    push_store(lane, store)
+    name = next(n for n in lane.names("tokens/", str(lane.head())) if "/00000-" in n)
+    lane.commit({name: bytes(10_000)}, parent=lane.head())
+    with pytest.raises(Corrupt, match="is not the part that parts.json names"):
+        fetch_store(lane, store.about.fingerprint, tmp_path / "other")
+
+
+def test_a_huge_description_is_not_read(tmp_path: Path, store: Store) -> None:
+    """Its size is known before."""
+
+    class Huge(MemoryLane):
+        def names(self, prefix: str, revision: str) -> dict[str, int]:
+            return dict.fromkeys(super().names(prefix, revision), 2**40)
+
+        def read(self, name: str, revision: str) -> bytes:
+            raise AssertionError("read")
+
+    lane = Huge()
+    push_store(lane, store)
+    with pytest.raises(Corrupt, match="at most 16777216 describe a store"):
+        fetch_store(lane, store.about.fingerprint, tmp_path / "other")

@@ -116,6 +116,19 @@ def test_the_rule_is_that_of_the_config() -> None:
     assert expected == round_rule(section)
 
 
+def test_a_robust_rule_comes_with_its_numbers() -> None:
+    """Those of other rules, too; a manifest leaves them out."""
+    section = Distributed(
+        aggregate="multi_krum",
+        aggregate_faulty=2,
+        aggregate_clip=0.5,
+        aggregate_cap=3.0,
+    )
+    rule = RoundRule(aggregate="multi_krum", faulty=2, clip=0.5, cap=3.0)
+
+    assert rule == round_rule(section)
+
+
 @pytest.mark.parametrize("role", ["master", "auto", "worker"])
 def test_only_a_master_has_a_first_model(tmp_path: Path, role: str) -> None:
     """And a worker never leads; whoever belongs to a run begins no other."""

@@ -1,5 +1,6 @@
 """What a node tells of itself."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,36 @@ def test_what_cannot_be_read_is_nothing(tmp_path: Path, text: str | None) -> Non
     if text is not None:
         (tmp_path / "node.json").write_text(text)
     assert None is read_report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("bytes_up", "9"),
+        ("round", None),
+        ("leads", 1),
+        ("state", "\x1b[2J"),
+        ("more", 1),
+        ("steps", 1e300),
+    ],
+)
+def test_a_report_of_another_form_is_nothing(
+    tmp_path: Path, field: str, value: object
+) -> None:
+    """It is shown at a terminal as it is."""
+    told = {
+        "node": "a",
+        "state": "training",
+        "leads": True,
+        "round": 3,
+        "base_round": 2,
+        "pending": False,
+        "steps": 3,
+        "bytes_up": 9,
+        "bytes_down": 9,
+        "commits": 2,
+    }
+    (tmp_path / "node.json").write_text(json.dumps(told))
+    assert read_report(tmp_path) is not None
+    (tmp_path / "node.json").write_text(json.dumps(told | {field: value}))
+    assert read_report(tmp_path) is None

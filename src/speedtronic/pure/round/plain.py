@@ -156,9 +156,16 @@ def scalar(value: Any, where: str) -> int | float | str:
     raise _expected(where, "a finite number or a text", value)
 
 
+def boolean(value: Any, where: str) -> bool:
+    """True or false; 1 and 0 are neither."""
+    if not isinstance(value, bool):
+        raise _expected(where, "true or false", value)
+    return value
+
+
 def number(value: Any, where: str) -> float:
-    """A finite number."""
-    if type(value) not in (int, float) or not math.isfinite(value):
+    """A finite number, as a float."""
+    if type(value) not in (int, float) or not abs(value) <= 1e308:
         raise _expected(where, "a finite number", value)
     return float(value)
 

@@ -15,15 +15,18 @@ where it came from, so the same text gives the same fingerprint on any machine.
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
 
-from speedtronic.errors import DataError
+from speedtronic.errors import Corrupt, DataError
+from speedtronic.pure.round import plain
 from speedtronic.pure.strict_json import from_json
 from speedtronic.shell.data.files import look
 from speedtronic.shell.data.numbers import Array, FileNumbers
 from speedtronic.shell.data.rows import Tokens
+from speedtronic.shell.regular import read_limited
 
 SCHEMA = 1
 ABOUT, TOKENS, DOCUMENTS, MASK = (
@@ -32,6 +35,9 @@ ABOUT, TOKENS, DOCUMENTS, MASK = (
     "documents.bin",
     "mask.bin",
 )
+FILES = {TOKENS, DOCUMENTS, MASK}
+MAX_SOURCE = 1000  # characters
+MAX_ABOUT = 1 << 20  # bytes of store.json
 
 
 @attrs.frozen(kw_only=True)
@@ -89,6 +95,8 @@ class Store:
 
     def documents(self) -> Array:
         """Where each document ends, and its bytes of text: i64[documents, 2]."""
+        if self.about.documents == 0:
+            return np.zeros((0, 2), "<i8")
         return np.memmap(self.folder / DOCUMENTS, "<i8", "r").reshape(-1, 2)
 
     def part(self, first: int, stop: int) -> Tokens:
@@ -120,10 +128,63 @@ def read_about(folder: Path) -> About:
     """
     path = folder / ABOUT
     try:
-        values = from_json(path.read_bytes())
-        about = About(**values)
-    except (OSError, ValueError, TypeError) as error:
+        values = from_json(read_limited(path, MAX_ABOUT))
+        about = read_about_of(values, ABOUT)
+    except (Corrupt, OSError, ValueError) as error:
         raise DataError(f"{path} is not a token store: {error}") from None
     if about.schema != SCHEMA:
         raise DataError(f"{path} has schema {about.schema}, expected {SCHEMA}")
     return about
+
+
+def read_about_of(value: Any, where: str) -> About:
+    """What a description says that anybody may have written.
+
+    Raises:
+        Corrupt: every mistake in one line.
+    """
+    return About(**plain.record(value, where, _READERS))
+
+
+def check_documents(ends: Array, about: About) -> str | None:
+    """Why a list of documents is not one of a store's tokens; None if it is.
+
+    Args:
+        ends: i64[documents, 2], as `Store.documents`.
+        about: the store.
+    """
+    lengths = np.diff(ends[:, 0], prepend=0)
+    if (lengths <= 0).any() or lengths.sum() != about.tokens:
+        return f"its documents do not end where its {about.tokens} tokens do"
+    if (ends[:, 1] < 0).any():
+        return "a document has less than no bytes"
+    return None
+
+
+def _source(value: Any, where: str) -> str:
+    """A name of files, which may hold anything; it is shown, and nothing goes by it."""
+    if not isinstance(value, str):
+        raise Corrupt(f"{where}: expected text")
+    return "".join(c if c.isprintable() else "?" for c in value[:MAX_SOURCE])
+
+
+def _sums(value: Any, where: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not {TOKENS, DOCUMENTS} <= value.keys() <= FILES:
+        raise Corrupt(f"{where}: expected the sums of {TOKENS} and {DOCUMENTS}")
+    return {name: _SHA256(told, f"{where}.{name}") for name, told in value.items()}
+
+
+_SHA256 = plain.text(r"[0-9a-f]{64}", "64 lower-case hex digits")
+_READERS: dict[str, plain.Reader[Any]] = {
+    "source": _source,
+    "dtype": plain.one_of("uint8", "uint16", "uint32"),
+    "tokens": plain.integer(),
+    "documents": plain.integer(),
+    "text_bytes": plain.integer(),
+    "max_id": plain.integer(0, 2**32 - 1),
+    "max_id_at": plain.integer(),
+    "mark": plain.optional(plain.integer(0, 2**32 - 1)),
+    "replaced": plain.integer(),
+    "sha256": _sums,
+    "schema": plain.integer(),
+}

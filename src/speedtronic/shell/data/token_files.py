@@ -11,8 +11,8 @@ per row. The ids are copied into a token store, so that they are checked and has
 once, and later changes of the files do not change a run.
 """
 
-import json
 import math
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +20,9 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.lib import format as npy
 
 from speedtronic.errors import DataError
+from speedtronic.pure import tensor_header
 from speedtronic.shell.data.files import (
     PACKED_ENDINGS,
     FileState,
@@ -37,6 +37,15 @@ CHUNK_TOKENS = 2**20
 _NAMES = ("tokens", "input_ids")
 _SAFETENSORS = {"U8": "u1", "U16": "u2", "I16": "i2", "U32": "u4", "I32": "i4"}
 _SAFETENSORS |= {"I64": "i8", "U64": "u8"}
+_NPY = b"\x93NUMPY"
+_NPY_VERSIONS = {b"\x01\x00": "<H", b"\x02\x00": "<I", b"\x03\x00": "<I"}
+_MAX_NPY_HEADER = 1 << 16  # bytes
+_NPY_HEADER = re.compile(
+    r"\{\s*'descr': ?'([<>|=]?[a-zA-Z][0-9]{0,2})',"
+    r" ?'fortran_order': ?(True|False),"
+    r" ?'shape': ?\(((?:[0-9]{1,18}L?, ?)*(?:[0-9]{1,18}L?)?)\),? ?\}\s*",
+    re.ASCII,
+)
 
 
 @attrs.frozen
@@ -152,7 +161,7 @@ def _layout(file: FileState, dtype: str) -> _Layout:
             return _npy_layout(file)
         if kind == ".safetensors":
             return _safetensors_layout(file)
-    except (ValueError, LookupError, TypeError, AttributeError, struct.error) as error:
+    except (ValueError, struct.error) as error:
         raise DataError(f"{file.path} is not a {kind} token file: {error}") from None
     element = np.dtype(dtype).newbyteorder("<")
     if file.size % element.itemsize:
@@ -165,35 +174,40 @@ def _layout(file: FileState, dtype: str) -> _Layout:
 
 def _npy_layout(file: FileState) -> _Layout:
     with file.path.open("rb") as handle:
-        version = npy.read_magic(handle)
-        read = (
-            npy.read_array_header_1_0
-            if version == (1, 0)
-            else npy.read_array_header_2_0
-        )
-        shape, fortran, dtype = read(handle)
-        if fortran and len(shape) > 1:
+        start = handle.read(8)
+        if start[:6] != _NPY or start[6:] not in _NPY_VERSIONS:
+            raise ValueError("it does not begin as such a file does")
+        size = struct.Struct(_NPY_VERSIONS[start[6:]])
+        (length,) = size.unpack(handle.read(size.size))
+        if length > _MAX_NPY_HEADER:
+            raise ValueError("its header is too long")
+        # NumPy itself evaluates the header, which is a Python expression.
+        told = _NPY_HEADER.fullmatch(handle.read(length).decode("latin-1"))
+        if told is None:
+            raise ValueError("its header is not that of one plain array")
+        shape = tuple(int(n) for n in re.findall("[0-9]+", told[3]))
+        if told[2] == "True" and len(shape) > 1:
             raise ValueError("it is in Fortran order")
-        return _shaped(file, handle.tell(), dtype, shape)
+        return _shaped(file, handle.tell(), np.dtype(told[1]), shape)
 
 
 def _safetensors_layout(file: FileState) -> _Layout:
     with file.path.open("rb") as handle:
-        (size,) = struct.unpack("<Q", handle.read(8))
-        if size > file.size:
-            raise ValueError("its header is longer than the file")
-        header = json.loads(handle.read(size))
-    header.pop("__metadata__", None)
-    names = [n for n in _NAMES if n in header] or list(header)
+        start = handle.read(tensor_header.LENGTH_BYTES)
+        size = tensor_header.header_length(start, file.size)
+        rest = file.size - len(start) - size
+        entries, _ = tensor_header.decode(handle.read(size), rest)
+    held = {entry.name: entry for entry in entries}
+    names = [n for n in _NAMES if n in held] or list(held)
     if len(names) != 1 and names[:1] != ["tokens"]:
-        held = ", ".join(header) or "nothing"
-        raise ValueError(f"it holds {held}; expected one named tokens")
-    about = header[names[0]]
-    if about["dtype"] not in _SAFETENSORS:
-        raise ValueError(f"{names[0]} is {about['dtype']}, expected integers")
-    dtype = np.dtype("<" + _SAFETENSORS[about["dtype"]])
-    offset = 8 + size + about["data_offsets"][0]
-    return _shaped(file, offset, dtype, tuple(about["shape"]))
+        told = ", ".join(held)[:200] or "nothing"
+        raise ValueError(f"it holds {told}; expected one named tokens")
+    entry = held[names[0]]
+    kind = tensor_header.NAMES[entry.dtype]
+    if kind not in _SAFETENSORS:
+        raise ValueError(f"{names[0][:100]!r} is {kind}, expected integers")
+    dtype = np.dtype("<" + _SAFETENSORS[kind])
+    return _shaped(file, len(start) + size + entry.start, dtype, entry.shape)
 
 
 def _shaped(

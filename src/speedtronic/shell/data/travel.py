@@ -16,22 +16,35 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
 from speedtronic.errors import Corrupt, Missing
+from speedtronic.pure.round import plain
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, sync_folder, write_bytes
 from speedtronic.shell.data.prepare import Progress, locked, silent
-from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About, Store
+from speedtronic.shell.data.store import (
+    ABOUT,
+    DOCUMENTS,
+    FILES,
+    MASK,
+    TOKENS,
+    About,
+    Store,
+    check_documents,
+    read_about_of,
+)
 from speedtronic.shell.lanes.base import ANY, Blob, Lane
 
 PART_BYTES = 32 * 2**20  # of every part but the last of a file
 PARTS_PER_COMMIT = 8  # held in memory at once
 PARTS = "parts.json"
+MAX_PARTS = 2**24  # bytes of that file
 _LEAST, _NAME = 8, 16  # characters of a fingerprint: to ask with, and of a folder
 _ON_LANE = re.compile(r"(dir|hub):.+@[0-9a-f]{8,64}")
 _Parts = dict[str, list[tuple[int, str]]]  # size and sha256 of each part, by file
@@ -131,7 +144,9 @@ def fetch_store(
         raise Missing(
             f"the lane holds {len(found)} token stores {fingerprint!r}..., expected 1"
         )
-    about, parts = _described(lane.read(found[0], head), fingerprint)
+    about, parts = described(
+        _read_parts(lane, found[0], names[found[0]], head), fingerprint
+    )
     folder = cache / about.fingerprint[:_NAME]
     with explained(cache):
         cache.mkdir(parents=True, exist_ok=True)
@@ -145,25 +160,43 @@ def fetch_store(
     return Store(folder)
 
 
-def _described(told: bytes, fingerprint: str) -> tuple[About, _Parts]:
-    """What a lane says of a store; a lane is not trusted."""
+def described(told: bytes, fingerprint: str) -> tuple[About, _Parts]:
+    """What a lane says of a store; a lane is not trusted.
+
+    Raises:
+        Corrupt: it does not describe the store with this fingerprint.
+    """
     try:
-        values = from_json(told)
-        about = About(**values["store"])
-        parts = {
-            str(name): [(int(size), str(sha256)) for size, sha256 in listed]
-            for name, listed in values["parts"].items()
-        }
-        names = about.sha256.keys()
-        if (
-            about.fingerprint.startswith(fingerprint)
-            and parts.keys() == names
-            and names <= {TOKENS, DOCUMENTS, MASK}
-        ):
+        value = plain.record(from_json(told), PARTS, _READERS)
+    except (Corrupt, ValueError) as error:
+        why = str(error)
+    else:
+        about, parts = value["store"], value["parts"]
+        if not about.fingerprint.startswith(fingerprint):
+            why = f"it is of {about.fingerprint[:_NAME]}"
+        elif parts.keys() != about.sha256.keys():
+            why = "it tells of other files"
+        else:
             return about, parts
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
-    raise Corrupt(f"{PARTS} of the token store {fingerprint!r} does not describe it")
+    raise Corrupt(
+        f"{PARTS} of the token store {fingerprint!r} does not describe it: {why}"
+    )
+
+
+def _listed(value: Any, where: str) -> _Parts:
+    if not isinstance(value, dict) or not value.keys() <= FILES:
+        raise Corrupt(f"{where}: expected parts by file")
+    return {
+        name: list(plain.array(_part, MAX_PARTS)(listed, f"{where}.{name}"))
+        for name, listed in value.items()
+    }
+
+
+def _part(value: Any, where: str) -> tuple[int, str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise Corrupt(f"{where}: expected a size and a sum")
+    size = plain.integer(1, PART_BYTES)(value[0], where)
+    return size, _SHA256(value[1], where)
 
 
 def _fetch(
@@ -178,36 +211,77 @@ def _fetch(
     with explained(folder):
         folder.mkdir(exist_ok=True)
     total = sum(size for sizes in parts.values() for size, _ in sizes)
+    there = lane.names(f"{_root(about.fingerprint)}/", revision)
     done = 0
     for name in sorted(parts):
         path = folder / name
-        there = path.stat().st_size if path.exists() else 0
-        whole = there // PART_BYTES
+        whole = (path.stat().st_size if path.exists() else 0) // PART_BYTES
         with explained(path), path.open("ab") as file:
             file.truncate(whole * PART_BYTES)
             for number, (size, sha256) in enumerate(parts[name]):
                 if number >= whole:
                     source = f"{_root(about.fingerprint)}/"
                     source += _part_name(name, number, sha256)
-                    _append(lane, source, revision, sha256, file, folder / "arriving")
+                    arriving = folder / "arriving"
+                    part = size, sha256
+                    _append(lane, source, revision, part, there, file, arriving)
                 done += size
                 progress(about.source, done, total)
         if _sha256(path) != about.sha256[name]:
             shutil.rmtree(folder)
             raise Corrupt(f"{name} of the token store {about.fingerprint[:16]}")
+    if why := _contradiction(folder, about):
+        shutil.rmtree(folder)
+        raise Corrupt(f"the token store {about.fingerprint[:16]}: {why}")
     write_bytes(folder / ABOUT, to_json(attrs.asdict(about)).encode())
 
 
+def _contradiction(folder: Path, about: About) -> str | None:
+    """In what the files of a store differ from its description; None if they agree.
+
+    All sums may be right and the content still be made up.
+    """
+    tokens = np.dtype(about.dtype).newbyteorder("<")
+    sizes = {TOKENS: about.tokens * tokens.itemsize, DOCUMENTS: about.documents * 16}
+    sizes |= {MASK: about.tokens}
+    for name in about.sha256:
+        if (found := (folder / name).stat().st_size) != sizes[name]:
+            return f"{name} has {found} bytes, expected {sizes[name]}"
+    ends = np.fromfile(folder / DOCUMENTS, "<i8").reshape(-1, 2)
+    if why := check_documents(ends, about):
+        return why
+    highest = -1
+    with (folder / TOKENS).open("rb") as file:
+        while len(ids := np.fromfile(file, tokens, 2**20)):
+            highest = max(highest, int(ids.max()))
+    if highest > about.max_id:
+        return f"it holds the id {highest}, its description says {about.max_id}"
+    return None
+
+
 def _append(
-    lane: Lane, name: str, revision: str, sha256: str, file: Any, arriving: Path
+    lane: Lane,
+    name: str,
+    revision: str,
+    part: tuple[int, str],
+    sizes: Mapping[str, int],
+    file: Any,
+    arriving: Path,
 ) -> None:
     """Fetch one part, check it and put it at the end of its file."""
-    if lane.fetch(name, revision, arriving) != sha256:
+    size, sha256 = part
+    if sizes.get(name, 0) != size or lane.fetch(name, revision, arriving) != sha256:
         raise Corrupt(f"{name} is not the part that {PARTS} names")
     file.write(arriving.read_bytes())
     file.flush()
     os.fsync(file.fileno())
     arriving.unlink()
+
+
+def _read_parts(lane: Lane, name: str, size: int, revision: str) -> bytes:
+    if size > MAX_PARTS:
+        raise Corrupt(f"{name} has {size} bytes, at most {MAX_PARTS} describe a store")
+    return lane.read(name, revision)
 
 
 def _root(fingerprint: str) -> str:
@@ -230,3 +304,10 @@ def _sha256(path: Path) -> str:
         while chunk := file.read(2**20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+_SHA256 = plain.text(r"[0-9a-f]{64}", "64 lower-case hex digits")
+_READERS: dict[str, plain.Reader[Any]] = {
+    "store": read_about_of,
+    "parts": _listed,
+}

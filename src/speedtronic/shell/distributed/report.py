@@ -7,15 +7,20 @@ as a whole, is not synced, and nothing goes by it.
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import attrs
 
+from speedtronic.errors import Corrupt
+from speedtronic.pure.round import plain
 from speedtronic.pure.round.worker import may_train
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.distributed.coordinator import Coordinator
 from speedtronic.shell.lanes.counted import CountedLane
+from speedtronic.shell.regular import read_limited
 
 FILE = "node.json"
+MAX_BYTES = 1 << 16
 EVERY_S = 0.5
 
 
@@ -90,6 +95,21 @@ class Reporter:
 def read_report(folder: Path) -> NodeReport | None:
     """What a node told last; None if it told nothing that can be read."""
     try:
-        return NodeReport(**from_json((folder / FILE).read_bytes()))
-    except (OSError, ValueError, TypeError):
+        value = from_json(read_limited(folder / FILE, MAX_BYTES))
+        return NodeReport(**plain.record(value, FILE, _READERS))
+    except (Corrupt, OSError, ValueError):
         return None
+
+
+_READERS: dict[str, plain.Reader[Any]] = {
+    "node": plain.words(64),
+    "state": plain.words(64),
+    "leads": plain.boolean,
+    "round": plain.integer(-1),
+    "base_round": plain.integer(-1),
+    "pending": plain.boolean,
+    "steps": plain.integer(),
+    "bytes_up": plain.integer(),
+    "bytes_down": plain.integer(),
+    "commits": plain.integer(),
+}
