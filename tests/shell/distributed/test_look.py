@@ -61,3 +61,18 @@ def test_what_is_no_manifest_is_told() -> None:
     lane.commit({"manifest.json": b"{}"}, parent=None)
     with pytest.raises(Corrupt, match=r"manifest\.json"):
         Looker(lane).look()
+
+
+def test_once_a_run_is_known_a_spoiled_one_is_an_answer() -> None:
+    """Its leader has to know on which revision to put it back."""
+    lane = MemoryLane()
+    known = recorded_run(lane, rounds=1)
+    looker = Looker(lane)
+    assert known == looker.look().manifest
+    good = lane.read("manifest.json", str(lane.head()))
+    revision = lane.commit({"manifest.json": b"{}"}, parent=lane.head())
+    view = looker.look()
+    assert (revision, None) == (view.revision, view.manifest)
+    assert "missing key" in view.spoiled
+    lane.commit({"manifest.json": good}, parent=lane.head())
+    assert known == looker.look().manifest

@@ -12,10 +12,12 @@ from speedtronic.pure.delta import Weights
 from speedtronic.pure.outer import OuterRule, init_outer
 from speedtronic.pure.progress import Progress
 from speedtronic.pure.round.admit import Bounds
+from speedtronic.pure.round.chain import run_id
 from speedtronic.pure.round.limits import Limits
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master import Genesis, MasterSettings, start_master
 from speedtronic.pure.round.record import Record
+from speedtronic.pure.round.roster import founded
 from speedtronic.pure.round.rule import RoundRule, to_numbers
 from speedtronic.pure.round.worker import WorkerSettings, start_worker
 from speedtronic.pure.tree import tree_map
@@ -24,6 +26,8 @@ from speedtronic.shell.distributed.follower import Follower
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.saved import from_checkpoint
+from speedtronic.shell.distributed.trust import Trust, signed_roster
+from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.base import Lane
 
 LINEAGE = "ab" * 32
@@ -92,9 +96,10 @@ def coordinator(
     begins: bool = True,
     saved: tuple[Mapping[str, Any], Mapping[str, Tensor]] | None = None,
     grace_s: float = 0.0,
+    key: Key | None = None,
     **settings: Any,
 ) -> Coordinator:
-    """A node of a run on a lane, with the shortest of times."""
+    """A node of a run on a lane, with the shortest of times; signed if it has a key."""
     for part in ("follower", "leader"):
         (folder / part).mkdir(parents=True)
     record: Record | None = None
@@ -104,14 +109,19 @@ def coordinator(
         assert found is not None
         record, progress = found
     own = {"inner_steps": 4, "poll_s": 0.01, "retry_initial_s": 0.01, **settings}
+    own["key"] = key.public if key else ""
     worker = start_worker(
         WorkerSettings(node=node, life=life, lineage=LINEAGE, **own), 0.0, record
     )
-    leader = Leader(lane, folder / "leader", LIKES, {})
+    leader = Leader(lane, folder / "leader", LIKES, {}, key=key)
     genesis = None
     if begins and leads:
         weights, momentum = leader.make(init_outer(model(), RULE.outer))
-        genesis = Genesis(weights=weights, momentum=momentum)
+        roster = None
+        if key is not None:
+            run = run_id(LINEAGE, weights, life, key.public)
+            roster = signed_roster(founded(run, key.public, {node: key.public}), key)
+        genesis = Genesis(weights=weights, momentum=momentum, roster=roster)
     master = start_master(
         MasterSettings(
             node=node,
@@ -128,8 +138,8 @@ def coordinator(
         0.0,
     )
     parts = Parts(
-        looker=Looker(lane),
-        follower=Follower(lane, folder / "follower", LIKES),
+        looker=Looker(lane, Trust(signed=key is not None)),
+        follower=Follower(lane, folder / "follower", LIKES, key),
         leader=leader,
         remember=lambda run: None,
     )

@@ -55,6 +55,7 @@ class View:
     deltas: tuple[Listed, ...] = ()  # all that wait for a decision
     kept: tuple[str, ...] = ()  # names of finished rounds
     proposal: Roster | None = None  # that the run's owner asks for, if it is newer
+    spoiled: str = ""  # why what lies there as manifest is none, in words
 
 
 # ---------------------------------------------------------------------- effects
@@ -143,14 +144,16 @@ class Publish:
     """Commit a manifest, and what belongs to it, on exactly this parent.
 
     The manifest is written under each of ``names``. The new weights and momentum are
-    part of the commit when ``fresh``. ``copies`` are files of the parent that appear
-    under a second name.
+    part of the commit when ``fresh``; when ``restores`` they are if they are at hand,
+    since somebody else may have replaced them. ``copies`` are files of the parent that
+    appear under a second name.
     """
 
     parent: str | None
     manifest: Manifest
     names: tuple[str, ...] = (MANIFEST,)
     fresh: bool = False
+    restores: bool = False
     copies: tuple[tuple[str, str], ...] = ()
     deletes: tuple[str, ...] = ()
 

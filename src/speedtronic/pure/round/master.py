@@ -55,6 +55,7 @@ from speedtronic.pure.round.publish import (
     refuse_only,
     release,
     renew,
+    restore,
     take_over,
 )
 from speedtronic.pure.round.roster import changes, newer
@@ -65,6 +66,7 @@ RENEWALS_PER_TTL = 3  # with fewer, one slow commit would look like a death
 JITTER = 0.1  # of the ttl, so that two who wait do not take over together
 LEFT_S, LEFT_POLLS = 2.0, 3  # with nobody taking a free lease, nobody else is there
 SWEEP = 25  # pieces of garbage that are not left lying until the next renewal
+SPOILED_LOOKS = 3  # in a row, before it is no lag
 FREE_RETRIES = 8  # lost races before it pauses between two attempts
 
 
@@ -129,6 +131,9 @@ def _looked(state: Master, now_s: float, view: View) -> MasterStep:
     settings, seen, manifest = state.settings, state.manifest, view.manifest
     again_s = now_s + settings.poll_s
     state = attrs.evolve(state, looking=False, failures=0, look_at_s=again_s)
+    if seen and _spoiled(seen, view):
+        return _restored(state, now_s, view, seen)
+    state = attrs.evolve(state, spoiled=0)
     if manifest is None:
         # An empty lane, as it answered itself; an outage never looks like this. Who
         # has known a run begins no other: this may be another lane, or a mistake.
@@ -138,8 +143,6 @@ def _looked(state: Master, now_s: float, view: View) -> MasterStep:
         return state, effects + more
     if told := _differs(state, manifest):
         return attrs.evolve(state, ended="halted"), (*effects, Halt(told))
-    if seen and manifest.serial < seen.serial:
-        return state, effects  # a head that lags; never take in an older manifest
     if seen is None or manifest.id != seen.id:
         held = leads(state)
         state = attrs.evolve(
@@ -149,6 +152,36 @@ def _looked(state: Master, now_s: float, view: View) -> MasterStep:
     state = forget(state, view, manifest)
     state, more = (_lead if leads(state) else _watch)(state, now_s, view, manifest)
     return state, effects + more
+
+
+def _spoiled(seen: Manifest, view: View) -> bool:
+    """Whether a lane that held a run holds none now, or holds it as it was before.
+
+    A head that lags looks like this, too; never take in an older manifest.
+    """
+    if view.manifest is None or view.spoiled:
+        return view.revision is not None
+    same = view.manifest.run == seen.run and view.manifest.lineage == seen.lineage
+    return same and view.manifest.serial < seen.serial
+
+
+def _restored(state: Master, now_s: float, view: View, seen: Manifest) -> MasterStep:
+    """Put the manifest back, if that is this node's to do and it stays away."""
+    state = attrs.evolve(state, spoiled=state.spoiled + 1, prepared=None)
+    drained = state.stop_s is not None and not leads(state)
+    state = attrs.evolve(state, drained=state.drained or drained)
+    if state.spoiled < SPOILED_LOOKS or state.folding:
+        return state, ()
+    if not leads(state):
+        roster, settings = seen.roster, state.settings
+        patience_s = settings.ttl_s * (1 + JITTER * share(settings.life))
+        outside = roster is not None and not roster.may_lead(settings.node)
+        if outside or drained or now_s - state.changed_s < patience_s:
+            return state, ()
+    why = view.spoiled or "an older manifest, or none, lies there"
+    told = Tell("warning", f"the lane was spoiled ({why}); putting the run back")
+    state, effects = restore(state, view, seen)
+    return state, (told, *effects)
 
 
 def _differs(state: Master, manifest: Manifest) -> str:

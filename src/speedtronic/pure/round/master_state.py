@@ -78,6 +78,7 @@ class Master:
     look_at_s: float
     failures: int = 0  # looks in a row that failed
     lost_races: int = 0  # commits in a row that failed
+    spoiled: int = 0  # looks in a row that found no manifest, or an older one
     attempts: int = 0  # commits tried, for their nonces
     drained: bool = False  # a look since the stop found nothing left to decide
     alone: bool = False  # it stops, and nobody else took the lease

@@ -16,6 +16,7 @@ from speedtronic.pure.round.master_state import (
     Master,
     MasterStep,
     Prepared,
+    leads,
     nonce,
 )
 from speedtronic.pure.round.roster import Roster, newer
@@ -72,6 +73,20 @@ def release(state: Master, view: View, manifest: Manifest) -> MasterStep:
 def renew(state: Master, view: View, manifest: Manifest) -> MasterStep:
     """Say that the holder is there; nothing is decided."""
     return _commit(state, view, chain.decided(manifest, (), (), nonce(state), None))
+
+
+def restore(state: Master, view: View, manifest: Manifest) -> MasterStep:
+    """Put the run back where somebody spoiled its root, one serial later.
+
+    It is a compare-and-swap on what was looked at, so a head that only lags costs a
+    commit that fails.
+    """
+    settings = state.settings
+    if leads(state):
+        new = chain.decided(manifest, (), (), nonce(state), None)
+    else:
+        new = chain.taken_over(manifest, settings.node, settings.life, nonce(state))
+    return _commit(state, view, new, restores=True)
 
 
 def close_round(
@@ -135,6 +150,7 @@ def _commit(
     manifest: Manifest,
     *,
     fresh: bool = False,
+    restores: bool = False,
     kept: retain.Plan = NOTHING_KEPT,
     deletes: tuple[str, ...] = (),
 ) -> MasterStep:
@@ -144,6 +160,7 @@ def _commit(
         manifest=manifest,
         names=(names.MANIFEST, *kept.manifest),
         fresh=fresh,
+        restores=restores,
         copies=kept.copies,
         deletes=(*deletes, *kept.deletes),
     )

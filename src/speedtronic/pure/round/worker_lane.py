@@ -32,6 +32,8 @@ MAX_HEADERS = 16  # of the own node that are read to find where the data goes on
 
 def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
     """Remember a newer manifest, and see what became of the pending delta."""
+    if view.spoiled:
+        return unanswered(state, Failed(now_s, Look(), view.spoiled))
     effects: tuple[Effect, ...] = ()
     if state.failures:
         text = f"the lane answers again after {state.failures} failed looks"

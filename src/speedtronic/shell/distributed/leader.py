@@ -234,6 +234,10 @@ class Leader:
                 if file.sha256 not in self._made:
                     raise LaneError(f"{file.name} of round {manifest.round} is gone")
                 adds[file.name] = self._made[file.sha256]
+        if effect.restores:
+            for file in (manifest.weights, manifest.momentum):
+                if file.sha256 in self._made:
+                    adds[file.name] = self._made[file.sha256]
         adds |= {new: Copy(old) for old, new in effect.copies}
         line = f"round {manifest.round}, serial {manifest.serial}"
         self._lane.commit(adds, effect.deletes, parent=effect.parent, message=line)

@@ -37,9 +37,19 @@ class Looker:
             return newest
         view = View(revision=None, manifest=None)
         if revision is not None:
-            view = read_view(self._lane, revision, self._trust)
-        self._newest = view
+            view = self._read(revision)
+        if not view.spoiled:
+            self._newest = view
         return view
+
+    def _read(self, revision: str) -> View:
+        """A revision; once a run is known, what is no manifest of it is an answer."""
+        try:
+            return read_view(self._lane, revision, self._trust)
+        except Corrupt as error:
+            if self._newest.manifest is None:
+                raise
+            return View(revision=revision, manifest=None, spoiled=str(error))
 
 
 def read_view(lane: Lane, revision: str, trust: Trust) -> View:
