@@ -66,6 +66,18 @@ def remember(run_folder: Path, run: str, trust: Trust) -> None:
     write_bytes(run_folder / MEMBERSHIP, text.encode())
 
 
+def keep_up(run_folder: Path, run: str, trust: Trust) -> None:
+    """Keep a newer version of the roster, once there is something kept.
+
+    What was revoked has to stay revoked for the next process, too.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    if (run_folder / MEMBERSHIP).exists():
+        remember(run_folder, run, trust)
+
+
 def trust_of(config: Config, known: Membership | None) -> Trust:
     """Whose word counts for a node that starts."""
     section = config.distributed

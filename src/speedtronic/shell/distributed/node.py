@@ -60,6 +60,7 @@ from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker, read_view
 from speedtronic.shell.distributed.membership import (
     founding_keys,
+    keep_up,
     node_key,
     read_membership,
     remember,
@@ -200,6 +201,7 @@ def start_node(
     shutil.rmtree(folder, ignore_errors=True)
     for part in ("follower", "leader"):
         (folder / part).mkdir(parents=True)
+    joined.trust.learned = lambda run: keep_up(run_folder, run, joined.trust)
     leader = None
     master = None
     if config.distributed.role in ("master", "auto"):

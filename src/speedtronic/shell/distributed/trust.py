@@ -5,6 +5,8 @@ roster only if its owner did. The owner is known from the first sight of the run
 told by the user, and never changes; a roster that is older than one seen is refused.
 """
 
+from collections.abc import Callable
+
 import attrs
 
 from speedtronic.errors import Corrupt
@@ -29,6 +31,7 @@ class Trust:
     signed: bool = False  # refuse a run that is open
     begins_signed: bool = False  # how a run that is not there yet would begin
     begun: bool = False  # there is a run already
+    learned: Callable[[str], None] = lambda run: None  # called with a newer roster
 
     def manifest(
         self, data: bytes, what: str = names.MANIFEST, *, kept: bool = False
@@ -61,7 +64,9 @@ class Trust:
                 f"{what}: it is not signed by the key of node {manifest.lease.node}"
             )
         self.owner = roster.owner
-        self.version = max(self.version, roster.version)
+        if roster.version > self.version:
+            self.version = roster.version
+            self.learned(manifest.run)
         return manifest
 
     def proposal(self, data: bytes, manifest: Manifest) -> Roster | None:
