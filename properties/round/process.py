@@ -23,6 +23,8 @@ from speedtronic.pure.round.admit import Broken, Candidate, Facts
 from speedtronic.pure.round.manifest import File, Manifest
 from speedtronic.pure.round.master import Master
 from speedtronic.pure.round.record import Record, to_plain
+from speedtronic.pure.round.roster import Roster, newer
+from speedtronic.pure.round.roster import parse as parse_roster
 from speedtronic.pure.round.worker import Worker
 from speedtronic.shell.lanes.base import ANY, Blob, Copy, Lane
 
@@ -61,6 +63,11 @@ def read_delta(data: bytes) -> tuple[headers.Header, str]:
     """The inverse of `delta_file`."""
     value = plain.decode(data, "delta", 1 << 16)
     return headers.from_plain(value["header"]), value["payload"]
+
+
+def key_of(node: str) -> str:
+    """The public key of a node of a signed run."""
+    return sha256(f"key of {node}".encode()).hexdigest()
 
 
 def digest(payload: str) -> str:
@@ -255,7 +262,16 @@ class Process:
                 for name in names.delta_names(tuple(listing))
             ),
             kept=tuple(n for n in listing if n.startswith(names.ROUNDS)),
+            proposal=self._proposal(manifest, listing, revision),
         )
+
+    def _proposal(
+        self, manifest: Manifest | None, listing: dict[str, int], revision: str
+    ) -> Roster | None:
+        if manifest is None or names.ROSTER not in listing:
+            return None
+        asked = parse_roster(self.lane.read(names.ROSTER, revision))
+        return asked if newer(manifest.roster, asked) else None
 
     def _checked(self, wanted: File, revision: str) -> int:
         data = self.lane.read(wanted.name, revision)
@@ -292,6 +308,7 @@ class Process:
                 payload_bytes=len(payload),
                 finite=not payload.endswith("nan"),
                 objection="over quota" if objects else "",
+                signed_by=key_of(header.node),  # nobody forges here
             )
             candidates.append(Candidate(name=name, header=header, facts=facts))
         return e.Inspected(self.now_s, tuple(candidates), tuple(broken))

@@ -29,6 +29,7 @@ class Scope:
     foreign: bool = False  # the last node has another lineage
     busy: bool = False  # training goes on in the first fair turns
     slow: bool = False  # ... and the first node's uploads take a round
+    signed: bool = False  # with a roster, whose owner changes who may lead
 
     @property
     def rules(self) -> set[str]:
@@ -78,6 +79,7 @@ SCOPES = {
         inner_steps=1,
         busy=True,
     ),
+    "signed": Scope(signed=True, old=True, fresh=True, bad=True),
     "everything": Scope(
         roles=("auto", "auto", "worker", "master"),
         old=True,

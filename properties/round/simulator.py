@@ -73,6 +73,8 @@ def run(
         _begin(world)
     for i in range(1, len(schedule) - 2, 3):
         operation = TABLE[schedule[i]]
+        if scope.signed and operation == "clone":
+            operation = "roster"
         if _possible(scope, operation):
             world.step(operation, schedule[i + 1], schedule[i + 2])
     world.say("faults stop")

@@ -1,6 +1,6 @@
 """Whatever crashes, repeats, arrives late or twice: what must hold about rounds holds.
 
-`make test` runs 2 080 schedules here, the soak profile a hundred times as many, and
+`make test` runs 2 210 schedules here, the soak profile a hundred times as many, and
 ``python -m properties.round.simulator`` any number. A schedule that fails is printed
 as small as it could be made, with what happened in it; the same bytes do it again.
 """
@@ -17,7 +17,7 @@ from properties.round.simulator import EVENTS, run, schedule
 
 from speedtronic.shell.lanes.directory import DirectoryLane
 
-EXAMPLES = settings().max_examples * 13 // 5  # 130 for each of 16 scopes
+EXAMPLES = settings().max_examples * 13 // 5  # 130 for each of 17 scopes
 SIZE = 1 + 3 * EVENTS * 3 // 4
 
 

@@ -8,23 +8,29 @@ from attrs import define, field
 from properties.round.integers import FIRST, TOKENS, Vectors, token
 from properties.round.network import REVISIONS_KEPT, Link, Watched
 from properties.round.observer import Observer
-from properties.round.process import Machines, Process, Save, file
+from properties.round.process import Machines, Process, Save, file, key_of
 from properties.round.scopes import POLL_S, Scope
 
 from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Bounds
+from speedtronic.pure.round.chain import run_id
 from speedtronic.pure.round.events import Stop
+from speedtronic.pure.round.manifest import File
 from speedtronic.pure.round.master import Genesis, MasterSettings, leads, start_master
 from speedtronic.pure.round.record import from_plain
+from speedtronic.pure.round.roster import Roster, added, founded, newer
+from speedtronic.pure.round.roster import encode as encode_roster
+from speedtronic.pure.round.roster import parse as parse_roster
 from speedtronic.pure.round.worker import (
     WorkerSettings,
     may_save,
     may_train,
     start_worker,
 )
-from speedtronic.shell.lanes.base import Lane
+from speedtronic.shell.lanes.base import ANY, Lane
 from speedtronic.shell.lanes.memory import MemoryLane
 
+OWNER, SIGNED = "e" * 64, "f" * 128
 LINEAGE = "ab" * 32
 FOREIGN = "cd" * 32
 ROUND_S = 100.0
@@ -90,7 +96,11 @@ class World:
             settings = self.worker_settings(node, life, lineage)
             process.worker = start_worker(settings, now_s, record)
         if role != "worker":
-            genesis = Genesis(weights=first[0][0], momentum=first[1][0])
+            genesis = Genesis(
+                weights=first[0][0],
+                momentum=first[1][0],
+                roster=self.roster(lineage, first[0][0], life),
+            )
             leader = self.master_settings(node, life, lineage, genesis)
             known = run or (record.run if record else None)
             process.master = start_master(leader, now_s, known)
@@ -111,9 +121,48 @@ class World:
             wait_s=scope.wait_s,
             carry=scope.carry,
             codec=scope.codec,
+            key=key_of(node) if scope.signed else "",
             poll_s=POLL_S,
             retry_max_s=POLL_S,
         )
+
+    def roster(self, lineage: str, weights: File, life: str) -> Roster | None:
+        """The first one: of all nodes, where those may lead that can."""
+        if not self.scope.signed:
+            return None
+        run = run_id(lineage, weights, life, OWNER)
+        keys = {f"n{i}": key_of(f"n{i}") for i in range(len(self.scope.roles))}
+        members = tuple(
+            attrs.evolve(m, role="worker")
+            if self.scope.roles[int(m.node[1:])] == "worker"
+            else m
+            for m in founded(run, OWNER, keys).members
+        )
+        return Roster(
+            run=run, owner=OWNER, version=1, members=members, signature=SIGNED
+        )
+
+    def ask(self, process: Process, how: int) -> None:
+        """The owner lets a node lead, or lead no more, or gives it another limit."""
+        manifest = self.observer.manifest(self.lane.tree)
+        if manifest is None or manifest.roster is None:
+            return
+        old = manifest.roster
+        data = self.lane.tree.get(names.ROSTER)
+        asked = parse_roster(data) if data else old
+        old = asked if newer(old, asked) else old
+        member = old.member(process.node)
+        assert member is not None
+        new = attrs.evolve(member, max_norm=1e9 + how)
+        if self.scope.roles[int(process.node[1:])] != "worker" and how % 2:
+            new = attrs.evolve(
+                new, role="worker" if member.role == "master" else "master"
+            )
+        try:
+            roster = attrs.evolve(added(old, new), signature=SIGNED)
+        except ValueError:  # nobody would be left to lead
+            return
+        self.lane.commit({names.ROSTER: encode_roster(roster)}, parent=ANY)
 
     def master_settings(
         self, node: str, life: str, lineage: str, genesis: Genesis
@@ -209,6 +258,8 @@ class World:
             case "cut off":
                 link = self.links[process.node]
                 link.cut_off = not link.cut_off
+            case "roster":
+                self.ask(process, how)
             case "squash":
                 self.lane.drop_history()
         for process in self.processes:
