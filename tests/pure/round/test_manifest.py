@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import attrs
 import pytest
 from tests.pure.round.test_admit import BOUNDS
 from tests.pure.round.values import (
@@ -21,8 +22,10 @@ from tests.pure.round.values import (
 from speedtronic.errors import Corrupt
 from speedtronic.pure.round import plain
 from speedtronic.pure.round.admit import Decisions, refuse
-from speedtronic.pure.round.limits import Limits
-from speedtronic.pure.round.manifest import Manifest, encode, parse
+from speedtronic.pure.round.limits import MAX_DECISIONS, Limits
+from speedtronic.pure.round.manifest import Manifest, Register, encode, parse
+from speedtronic.pure.round.roster import MAX_MEMBERS, founded
+from speedtronic.pure.round.standing import Standing
 
 
 def full() -> Manifest:
@@ -69,9 +72,43 @@ def test_another_version_is_named() -> None:
 
 
 def test_a_large_file_is_not_parsed() -> None:
-    """The bound is above what a full ledger needs."""
-    with pytest.raises(Corrupt, match="at most 4194304 bytes"):
-        parse(b" " * (4 * 2**20 + 1))
+    """Whatever is in it."""
+    with pytest.raises(Corrupt, match="at most 16777216 bytes"):
+        parse(b" " * (16 * 2**20 + 1))
+
+
+def test_the_largest_manifest_can_be_read() -> None:
+    """A run in which everything is full goes on."""
+    limits = Limits(staleness=200, window=256, per_round=16)
+    start = genesis(limits=limits)
+    register = Register(
+        stream="",
+        node="",
+        seq=10**11,
+        decided="d" * 64,
+        after="a" * 64,
+        verdict="accepted",
+        round=1,
+        life="f" * 16,
+        cursor=2**53 - 1,
+    )
+    names = [f"{i:064d}" for i in range(2 * MAX_DECISIONS)]
+    keys = {node: f"{i:064x}" for i, node in enumerate(names[: MAX_MEMBERS - 1])}
+    roster = founded(start.run, "9" * 64, {"leader": "8" * 64, **keys})
+    manifest = attrs.evolve(
+        start,
+        ledger=tuple(
+            attrs.evolve(register, stream=node[-16:], node=node) for node in names
+        ),
+        standings=tuple(
+            Standing(node=node, strikes=999, until=999, round=1, reason="é" * 100)
+            for node in names
+        ),
+        roster=attrs.evolve(roster, signature="f" * 128),
+    )
+    data = encode(manifest, "f" * 128)
+    assert len(data) > 6 * 2**20
+    assert manifest == parse(data)
 
 
 def _set(*path: Any) -> Callable[[dict[str, Any]], None]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import attrs
 
 from speedtronic.errors import Corrupt
-from speedtronic.pure.round import plain
+from speedtronic.pure.round import plain, standing
 from speedtronic.pure.round.header import hash_text, node_text, word_text
 from speedtronic.pure.round.limits import MAX_DECISIONS, MAX_PER_ROUND, Limits
 from speedtronic.pure.round.names import (
@@ -32,7 +32,7 @@ from speedtronic.pure.round.roster import to_plain as roster_to_plain
 from speedtronic.pure.round.standing import Standing
 
 SCHEMA = 2
-MAX_MANIFEST_BYTES = 4 * 2**20
+MAX_MANIFEST_BYTES = 16 * 2**20  # a full ledger, standings and roster
 FILES_PER_COMMIT = 50  # adds and deletes: larger commits are slow, and time out
 MAX_REASON = 300  # characters
 
@@ -313,7 +313,7 @@ def _standing(value: Any, where: str) -> Standing:
         "strikes": plain.integer(),
         "until": plain.integer(),
         "round": plain.integer(),
-        "reason": plain.words(MAX_REASON),
+        "reason": plain.words(standing.MAX_REASON),
     }
     return Standing(**plain.record(value, where, readers))
 

@@ -11,6 +11,8 @@ import attrs
 
 from speedtronic.pure.round.limits import Limits
 
+MAX_REASON = 100  # characters
+
 
 @attrs.frozen(kw_only=True)
 class Standing:
@@ -20,7 +22,7 @@ class Standing:
     strikes: int  # refused or clipped in a row
     until: int  # it is set aside up to and with this round; 0 if it is not
     round: int  # that the last strike was for
-    reason: str  # of the last strike
+    reason: str  # of the last strike, cut to `MAX_REASON`
 
 
 def aside(standings: tuple[Standing, ...], node: str, round: int) -> Standing | None:
@@ -73,7 +75,7 @@ def judged(
             strikes=0 if out else count,
             until=round + limits.aside if out else before.until if before else 0,
             round=round,
-            reason=reason,
+            reason=reason[:MAX_REASON],
         )
     kept = [s for s in table.values() if _remembered(s, round, limits)]
     return tuple(sorted(kept, key=lambda s: s.node))
