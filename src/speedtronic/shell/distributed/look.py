@@ -5,7 +5,7 @@ import logging
 from speedtronic.errors import Corrupt
 from speedtronic.pure.round import names
 from speedtronic.pure.round.events import Listed, View
-from speedtronic.pure.round.manifest import Manifest
+from speedtronic.pure.round.manifest import MAX_MANIFEST_BYTES, Manifest
 from speedtronic.pure.round.roster import MAX_ROSTER_BYTES, Roster
 from speedtronic.shell.distributed.trust import Trust
 from speedtronic.shell.lanes.base import Lane
@@ -61,6 +61,8 @@ def read_view(lane: Lane, revision: str, trust: Trust) -> View:
     listing = lane.names("", revision)
     manifest = proposal = None
     if names.MANIFEST in listing:
+        if listing[names.MANIFEST] > MAX_MANIFEST_BYTES:
+            raise Corrupt(f"{names.MANIFEST} has {listing[names.MANIFEST]} bytes")
         manifest = trust.manifest(lane.read(names.MANIFEST, revision))
         size = listing.get(names.ROSTER)
         if manifest.roster and size is not None and size <= MAX_ROSTER_BYTES:
