@@ -509,6 +509,7 @@ TARGETS = (
         parse=_documents,
         errors=(LaneError, DataError),
         line=False,
+        memory=48 << 20,  # pushing reads a part at once
     ),
     Target(
         name="token file, npy",

@@ -143,6 +143,8 @@ def change_value(random: Random, value: Any, more: Sequence[Any] = ()) -> Any:
     top = {"top": json.loads(json.dumps(value))}
     for _ in range(1 + random.randrange(3)):
         found = places(top)
+        if not found:
+            return None
         container, key = random.choice(found[1:] or found)
         _change(random, container, key, more)
     return top.get("top")

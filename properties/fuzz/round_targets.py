@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,11 +15,11 @@ from speedtronic.pure.config import Config
 from speedtronic.pure.config.fields import shared
 from speedtronic.pure.round import header, manifest, names, plain, record, run_file
 from speedtronic.pure.round.run_file import RunFile, StoreAt
-from speedtronic.shell.checkpoint_lane import LaneCheckpoints
 from speedtronic.shell.distributed.joining import Found, join_run
 from speedtronic.shell.distributed.look import read_view
 from speedtronic.shell.distributed.published import SETTINGS
 from speedtronic.shell.distributed.recording import open_recording, walk
+from speedtronic.shell.distributed.trust import Trust
 from speedtronic.shell.lanes import DirectoryLane
 from speedtronic.shell.lanes.hub.tree import Trees
 from speedtronic.shell.lanes.hub.trouble import Failed
@@ -32,7 +31,7 @@ LANE = MemoryLane()
 HEAD = recorded_run(LANE, rounds=4, waiting=2)
 REVISION = str(LANE.head())
 CONTENT = {name: LANE.read(name, REVISION) for name in LANE.names("", REVISION)}
-PLAIN = manifest.to_plain(HEAD)
+PLAIN = {**manifest.to_plain(HEAD), "signature": None}
 HASH, WORD = "0" * 64, "0" * 16
 MORE = (HASH, WORD, "accepted", "drop", [HASH], HEAD.accepted[0].path, *NAMES)
 
@@ -63,13 +62,14 @@ def header_values() -> dict[str, Any]:
 
 def seal(value: Any) -> bytes:
     """Canonical, with the sum of its own content where that has one."""
-    value = {key: item for key, item in value.items() if key != "id"}
-    return plain.encode({**value, "id": plain.digest(value)})
+    signature = {k: value[k] for k in ("signature",) if k in value}
+    value = {k: item for k, item in value.items() if k not in ("id", "signature")}
+    return plain.encode({**value, **signature, "id": plain.digest(value)})
 
 
 def _manifest(data: bytes, arena: Arena) -> None:
-    found = manifest.parse(data)
-    assert data == manifest.encode(found)
+    found, signature = manifest.parse_signed(data)
+    assert data == manifest.encode(found, signature)
 
 
 def _header(data: bytes, arena: Arena) -> None:
@@ -205,7 +205,7 @@ class _Listing(MemoryLane):
 def _reads(place: str) -> Any:
     def parse(data: bytes, arena: Arena) -> None:
         lane = _Listing(place, data)
-        read_view(lane, str(lane.head()))
+        read_view(lane, str(lane.head()), Trust())
         recording = open_recording(lane)
         for link in walk(recording, recording.head.round):
             assert link.problem == "" or link.problem.isprintable()
@@ -297,19 +297,6 @@ def _hub(data: bytes, arena: Arena) -> None:
         assert entry.key.split("-")[1].isalnum() and entry.size >= 0
 
 
-def _restore(data: bytes, arena: Arena) -> None:
-    lane = MemoryLane()
-    step = "checkpoints/run/step-00000003"
-    run = b'{"run_id": "r"}'
-    lane.commit(
-        {"checkpoints/run/run.json": run, f"{step}/manifest.json": data}, parent=None
-    )
-    folder = arena.root / "restored"
-    LaneCheckpoints("memory:", "run", lambda: lane).restore(
-        folder, folder / "checkpoints", required=True
-    )
-
-
 TARGETS = (
     Target(
         name="manifest",
@@ -367,4 +354,3 @@ TARGETS = (
     ),
     Target(name="listing of the Hub", make=_listing, parse=_hub, errors=(Failed,)),
 )
-_ = Path

@@ -20,13 +20,14 @@ class Target:
     parse: Callable[[bytes, Arena], Any]
     errors: tuple[type[Exception], ...]  # what it documents, and no others
     line: bool = True  # whether an error is a line, or a line per problem
+    memory: int = 8 << 20  # bytes that it may take for any input
 
     def attack(self, random: Random, arena: Arena) -> bytes:
         """One input; it fails unless the answer is a value or a documented error."""
         data = any_bytes(random) if random.random() < 0.15 else self.make(random)
-        count = random.random() < COUNTED
+        memory = self.memory if random.random() < COUNTED else None
         try:
-            arena.run(lambda: self.parse(data, arena), len(data), count=count)
+            arena.run(lambda: self.parse(data, arena), len(data), memory)
         except self.errors as error:
             told = getattr(error, "problems", [str(error)])
             assert told and all(told)

@@ -12,12 +12,17 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from properties.fuzz import disk_targets, round_targets, text_targets
+from properties.fuzz import (
+    disk_targets,
+    round_targets,
+    signed_targets,
+    text_targets,
+)
 from properties.fuzz.arena import Arena
 from properties.fuzz.target import Target
 
-GROUPS = (text_targets.TARGETS, round_targets.TARGETS, disk_targets.TARGETS)
-TARGETS: dict[str, Target] = {t.name: t for group in GROUPS for t in group}
+MODULES = (text_targets, round_targets, signed_targets, disk_targets)
+TARGETS: dict[str, Target] = {t.name: t for m in MODULES for t in m.TARGETS}
 SOAK = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "soak"
 INPUTS = 1500 if SOAK else 120  # of each parser
 EXPECTED = 20_000 if SOAK else 2_000  # different ones, of all parsers

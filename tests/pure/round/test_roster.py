@@ -124,6 +124,7 @@ def _set(*path: Any) -> Any:
         (_set("members", 0, "node", "two"), "each node once, sorted"),
         (_set("members", 0, "key", "2" * 64), "a different key for each node"),
         (_set("members", 1, "max_norm", -1), "a number above 0 or null"),
+        (_set("members", 1, "max_norm", 1), "a number above 0 or null"),
         (_set("members", 1, "max_norm", True), "a number above 0 or null"),
         (_set("members", []), "at least one master"),
         (_set("more", 1), "unknown key 'more'"),

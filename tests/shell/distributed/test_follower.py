@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import torch
 from tests.shell.distributed.test_files import delta, header
@@ -59,6 +60,34 @@ def test_other_bytes_than_the_manifest_says_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Corrupt, match="the manifest says sha256"):
         follower.fetch(Fetch(revision=revision, weights=fetch.weights))
     assert [] == list(folder.iterdir())
+
+
+class Listing(MemoryLane):
+    """A lane that says what it likes of sizes, and from which nothing is fetched."""
+
+    size = 0
+
+    def names(self, prefix: str, revision: str) -> dict[str, int]:
+        return dict.fromkeys(super().names(prefix, revision), self.size)
+
+    def fetch(self, name: str, revision: str, path: Path) -> str:
+        raise AssertionError("it was downloaded")
+
+
+@pytest.mark.parametrize("told", [None, 2**40])
+def test_a_file_of_another_size_is_not_downloaded(
+    tmp_path: Path, told: int | None
+) -> None:
+    """Neither one that the manifest does not announce, nor one it could not hold."""
+    _, fetch = published(tmp_path)
+    assert fetch.weights is not None
+    lane = Listing()
+    revision = lane.commit({"model.safetensors": b""}, parent=None)
+    lane.size = 2**40
+    weights = fetch.weights if told is None else attrs.evolve(fetch.weights, bytes=told)
+    follower = Follower(lane, tmp_path, meta(MODEL))
+    with pytest.raises(Corrupt, match="bytes, found 1099511627776"):
+        follower.fetch(Fetch(revision=revision, weights=weights))
 
 
 def test_a_model_of_other_shapes_is_refused(tmp_path: Path) -> None:

@@ -206,7 +206,9 @@ def test_weights_that_changed_are_refused(tmp_path: Path) -> None:
     """The manifest names their sum."""
     run = begun(tmp_path)
     found = run.inspect(run.send("b", 10))
-    run.lane.commit({"model.safetensors": b"other"}, parent=run.head)
+    data = bytearray(run.lane.read("model.safetensors", run.head))
+    data[-1] ^= 1
+    run.lane.commit({"model.safetensors": bytes(data)}, parent=run.head)
     (other := tmp_path / "heir").mkdir()
     fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
     with pytest.raises(Corrupt, match="the manifest says sha256"):

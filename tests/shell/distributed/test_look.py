@@ -44,6 +44,22 @@ def test_a_run_is_seen_with_what_waits_and_what_is_kept() -> None:
     assert view.kept
 
 
+def test_a_huge_manifest_is_not_read() -> None:
+    """Its size is known before."""
+
+    class Huge(MemoryLane):
+        def names(self, prefix: str, revision: str) -> dict[str, int]:
+            return dict.fromkeys(super().names(prefix, revision), 2**40)
+
+        def read(self, name: str, revision: str) -> bytes:
+            raise AssertionError("it was read")
+
+    lane = Huge()
+    lane.commit({"manifest.json": b"{}"}, parent=None)
+    with pytest.raises(Corrupt, match=r"manifest\.json has 1099511627776 bytes"):
+        Looker(lane).look()
+
+
 def test_a_revision_is_read_once() -> None:
     """A poll that finds nothing new asks for the head alone."""
     lane = Counting()

@@ -114,3 +114,22 @@ def test_the_first_roster_has_the_nodes_of_the_same_user(tmp_path: Path) -> None
     )
     found = founding_keys(Config(distributed=section), "a", own)
     assert {"a": own.public, "b": other.public} == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "[" * 100_000,
+        f'{{"run":"{RUN}","version":-1}}',
+        f'{{"run":"{RUN}","owner":"me"}}',
+        '{"run":"../x"}',
+        f'{{"run":"{RUN}","more":1}}',
+    ],
+)
+def test_a_membership_of_another_form_is_damaged(tmp_path: Path, text: str) -> None:
+    """Taken for none, the node could begin a second run."""
+    (tmp_path / MEMBERSHIP).write_text(text)
+    with pytest.raises(RunError, match=r"round\.json is damaged"):
+        read_membership(tmp_path)

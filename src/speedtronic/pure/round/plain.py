@@ -164,10 +164,10 @@ def boolean(value: Any, where: str) -> bool:
 
 
 def number(value: Any, where: str) -> float:
-    """A finite number, as a float."""
-    if type(value) not in (int, float) or not abs(value) <= 1e308:
+    """A finite number with a fraction; an integer would be another text of it."""
+    if type(value) is not float or not math.isfinite(value):
         raise _expected(where, "a finite number", value)
-    return float(value)
+    return value
 
 
 def optional(reader: Reader[T]) -> Reader[T | None]:

@@ -224,10 +224,11 @@ def parse(data: bytes, what: str = "roster.json") -> Roster:
 
 
 def _limit(value: Any, where: str) -> float:
-    if type(value) not in (int, float) or not 0 < value < math.inf:
+    # An integer would be read as the same number, and be another text.
+    if type(value) is not float or not 0 < value < math.inf:
         found = plain.shorten(value)
         raise Corrupt(f"{where}: expected a number above 0 or null, found {found}")
-    return float(value)
+    return value
 
 
 def member_from_plain(value: Any, where: str) -> Member:

@@ -25,13 +25,29 @@ def fetched(lane: Lane, name: str, revision: str, path: Path) -> Iterator[str]:
         path.unlink(missing_ok=True)
 
 
-def fetch_checked(lane: Lane, file: File, revision: str, path: Path) -> None:
+def fetch_checked(
+    lane: Lane, file: File, revision: str, path: Path, most: int | None = None
+) -> None:
     """Fetch a file that a manifest names.
+
+    Args:
+        lane: of the run.
+        file: what the manifest says of it.
+        revision: that the manifest was read at.
+        path: where to put it.
+        most: bytes that such a file can have, if the reader knows the model.
 
     Raises:
         LaneError: it cannot be had.
         Corrupt: it has other bytes than the manifest says; it is not kept.
     """
+    size = lane.names(file.name, revision).get(file.name)
+    if size != file.bytes or (most is not None and size > most):
+        # What is not what it should be is not even downloaded.
+        raise Corrupt(
+            f"{file.name}: the manifest says {file.bytes} bytes, found {size}"
+            f"{'' if most is None else f'; the model has at most {most}'}"
+        )
     found = lane.fetch(file.name, revision, path)
     if found != file.sha256:
         path.unlink(missing_ok=True)

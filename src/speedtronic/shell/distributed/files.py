@@ -26,7 +26,7 @@ from speedtronic.pure.round import names
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File
 from speedtronic.pure.strict_json import parse
-from speedtronic.pure.tensor_header import label
+from speedtronic.pure.tensor_header import MAX_HEADER, label
 from speedtronic.shell import blobs
 from speedtronic.shell.atomic import Digest
 from speedtronic.shell.delta_file import DeltaFile
@@ -131,6 +131,16 @@ def write_weights(path: Path, weights: Weights, renamed: Mapping[str, str]) -> D
             tensors[stored], places[stored] = x, f"{part}.{name}"
     metadata = {PLACES: json.dumps(places, sort_keys=True)}
     return blobs.write(path, _untied(tensors), metadata)
+
+
+def most_bytes(likes: Weights) -> int:
+    """How large a file of the global model, or of its momentum, can be.
+
+    >>> most_bytes(Weights(params={"w": torch.ones(2)}, buffers={})) - MAX_HEADER
+    24
+    """
+    tensors = [*likes.params.values(), *likes.buffers.values()]
+    return sum(x.numel() * max(8, x.itemsize) for x in tensors) + MAX_HEADER + 8
 
 
 def read_weights(path: Path) -> Weights:

@@ -14,6 +14,7 @@ from speedtronic.pure.tree import check_same
 from speedtronic.shell.delta_file import open_delta
 from speedtronic.shell.distributed.fetched import fetch_checked, fetched
 from speedtronic.shell.distributed.files import (
+    most_bytes,
     read_header,
     read_weights,
     write_delta,
@@ -48,7 +49,8 @@ class Follower:
         if effect.weights is None:
             return None, cursors
         path = self._folder / "global.safetensors"
-        fetch_checked(self._lane, effect.weights, effect.revision, path)
+        most = most_bytes(self._likes)
+        fetch_checked(self._lane, effect.weights, effect.revision, path, most)
         weights = read_weights(path)
         path.unlink()
         try:

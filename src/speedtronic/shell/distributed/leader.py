@@ -27,7 +27,12 @@ from speedtronic.pure.round.rule import RoundRule, clipped, from_numbers, origin
 from speedtronic.shell.aggregate_files import outer_step_from_files
 from speedtronic.shell.delta_file import open_delta
 from speedtronic.shell.distributed.fetched import fetch_checked
-from speedtronic.shell.distributed.files import read_global, read_header, write_global
+from speedtronic.shell.distributed.files import (
+    most_bytes,
+    read_global,
+    read_header,
+    write_global,
+)
 from speedtronic.shell.distributed.trust import signed_manifest, signer_of
 from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.base import Blob, Copy, Lane
@@ -274,7 +279,8 @@ class Leader:
             self._count += 1
             folder = self._folder / f"made-{self._count}"
             folder.mkdir()
-            fetch_checked(self._lane, file, revision, folder / file.name)
+            most = most_bytes(self._likes)
+            fetch_checked(self._lane, file, revision, folder / file.name, most)
             self._made[file.sha256] = folder / file.name
         return self._made[file.sha256]
 

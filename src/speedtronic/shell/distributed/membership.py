@@ -6,11 +6,15 @@ and who has known its owner believes nobody else.
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import attrs
 
-from speedtronic.errors import RunError
+from speedtronic.errors import Corrupt, RunError
 from speedtronic.pure.config import Config
+from speedtronic.pure.round import plain
+from speedtronic.pure.round.header import word_text
+from speedtronic.pure.round.roster import key_text
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import write_bytes
 from speedtronic.shell.distributed.identity import node_name
@@ -20,6 +24,13 @@ from speedtronic.shell.keys import Key, key_file, load, load_or_create
 
 logger = logging.getLogger(__name__)
 MEMBERSHIP = "round.json"  # in the run folder
+
+
+_READERS: dict[str, plain.Reader[Any]] = {
+    "run": word_text,
+    "owner": plain.optional(key_text),
+    "version": plain.integer(),
+}
 
 
 @attrs.frozen
@@ -41,14 +52,9 @@ def read_membership(run_folder: Path) -> Membership | None:
     if not path.exists():
         return None
     try:
-        found = from_json(path.read_bytes())
-        owner, version = found.get("owner"), found.get("version", 0)
-        return Membership(
-            run=str(found["run"]),
-            owner=None if owner is None else str(owner),
-            version=int(version),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        found = {"owner": None, "version": 0} | from_json(path.read_bytes())
+        return Membership(**plain.record(found, MEMBERSHIP, _READERS))
+    except (Corrupt, OSError, ValueError) as error:
         raise RunError(
             f"{path} is damaged ({error}); it names the run that this node belongs"
             " to: write it anew, or begin another run folder"
