@@ -125,7 +125,7 @@ LIES: dict[str, Lie] = {
     "zero": lambda k, honest, first, g: times(honest[k], 0.0),
     "nan": lambda k, honest, first, g: times(honest[k], math.nan),
 }
-CLAIMING = "reverse, claims tokens"
+CLAIMING = "reverse and claim"
 LIES[CLAIMING] = LIES["reverse"]
 
 
@@ -269,7 +269,11 @@ def is_admitted(delta: Delta) -> bool:
 def cells(options: argparse.Namespace) -> list[tuple[str, str, int]]:
     """Rule, lie and number of attackers of every row."""
     rules = options.rules.split(",") if options.rules else list(RULES)
-    lies = options.attacks.split(",") if options.attacks else list(LIES)
+    lies = (
+        [x.strip() for x in options.attacks.split(",")]
+        if options.attacks
+        else list(LIES)
+    )
     found = []
     for attackers in map(int, options.attackers.split(",")):
         for lie in lies if attackers else ["none"]:
@@ -289,17 +293,30 @@ def told(path: Path) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]], size: str, seed: int) -> None:
     """Print percent above the honest nodes' mean."""
     mine = [r for r in rows if r["size"] == size and r["seed"] == seed]
-    losses = {(r["rule"], r["attack"], r["attackers"]): r["loss"] for r in mine}
+    losses = {(r["rule"], r["attack"], r["attackers"]): r for r in mine}
     base = losses.get(("mean", "none", 0))
     if base is None:
         return
     rules = [rule for rule in RULES if any(key[0] == rule for key in losses)]
-    print(f"\nhonest mean: {base:.4f} nats per byte")
-    print(f"{'':24s}" + "".join(f"{rule[:16]:>18s}" for rule in rules))
-    for key in dict.fromkeys(key[1:] for key in losses):
-        found = [losses.get((rule, *key)) for rule in rules]
-        shown = ["" if x is None else f"{100 * (x / base - 1):+.2f} %" for x in found]
-        print(f"{key[1]} {key[0]:22s}" + "".join(f"{x:>18s}" for x in shown))
+    print(f"\nhonest mean: {base['loss']:.4f} nats per byte\n")
+    print("| attackers | lie | " + " | ".join(f"`{rule}`" for rule in rules) + " |")
+    print("| --- | --- |" + " --- |" * len(rules))
+    keys = {key[1:] for key in losses}
+    order = ["none", *LIES]
+    for lie, attackers in sorted(keys, key=lambda k: (k[1], order.index(k[0]))):
+        found = [losses.get((rule, lie, attackers)) for rule in rules]
+        shown = [told_of(row, base["loss"]) for row in found]
+        print(f"| {attackers} | {lie} | " + " | ".join(shown) + " |")
+
+
+def told_of(row: dict[str, Any] | None, base: float) -> str:
+    """One cell."""
+    if row is None:
+        return ""
+    if not math.isfinite(row["loss"]):
+        return "no number"
+    change = 100 * (row["loss"] / base - 1)
+    return f"{change:+.1f}" + (" (refused)" if row["refused"] else "")
 
 
 def main() -> None:

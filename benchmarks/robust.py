@@ -97,7 +97,7 @@ def main() -> None:
             ratio, peak = taken / plain, told["peak"] / one
             print(
                 f"{name:18} {taken:6.3f} s  mean {plain:6.3f} s  {ratio:5.2f} x "
-                f"(at most {most:.0f})  peak {told['peak'] / 1e6:4.0f} MB "
+                f"(at most {most:g})  peak {told['peak'] / 1e6:4.0f} MB "
                 f"({peak:.2f} deltas)",
                 flush=True,
             )
