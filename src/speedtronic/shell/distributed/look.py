@@ -63,7 +63,7 @@ def read_view(lane: Lane, revision: str, trust: Trust) -> View:
     size = listing.get(names.MANIFEST)
     if size is not None:
         if size > MAX_MANIFEST_BYTES:
-            raise Corrupt(f"{names.MANIFEST}: {size} bytes, too many to be read")
+            raise Corrupt(f"{names.MANIFEST} has {size} bytes, too many to be read")
         manifest = trust.manifest(lane.read(names.MANIFEST, revision))
         size = listing.get(names.ROSTER)
         if manifest.roster and size is not None and size <= MAX_ROSTER_BYTES:
