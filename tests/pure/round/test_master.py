@@ -9,6 +9,7 @@ from tests.pure.round.session import Session, kinds, leading, told
 from tests.pure.round.test_admit import BOUNDS
 from tests.pure.round.values import (
     LIFE,
+    LIMITS,
     LINEAGE,
     OTHER,
     STREAM,
@@ -26,6 +27,7 @@ from speedtronic.pure.round.admit import Broken, admit
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master import Genesis, leads
+from speedtronic.pure.round.standing import Standing
 
 START = genesis()  # led by this very process
 FOREIGN = genesis(node="other", life="99" * 8, nonce=f"{'99' * 8}-0")
@@ -367,3 +369,31 @@ def test_a_stream_is_told_apart_from_its_node() -> None:
     heads = [header(START, stream=s) for s in (STREAM, OTHER)]
     [fold] = gathered(session, START, *heads)
     assert 1 == len(fold.accepted)
+
+
+def test_a_quorum_that_stays_away_is_told_once() -> None:
+    """With who is there, after as long as a lease lasts."""
+    session = leading(quorum=2, grace_s=0.0)
+    head = header(START)
+    gathered(session, START, head)
+    lines = []
+    for _ in range(6):
+        session.now_s += 30.0
+        effects = session.look(START, head.name)
+        session.tell(e.Published)  # the renewals
+        lines += [x.text for x in effects if isinstance(x, e.Tell)]
+    assert [
+        "round 1 waits for its quorum: 1 of 2 nodes have delivered, node-1"
+    ] == lines
+
+
+def test_nodes_that_are_set_aside_make_a_quorum() -> None:
+    """Else their term would never end."""
+    limits = attrs.evolve(LIMITS, strikes=1, aside=3)
+    start = genesis(limits=limits)
+    standing = Standing(node="node-1", strikes=0, until=4, round=1, reason="nan")
+    start = attrs.evolve(start, standings=(standing,))
+    session = leading(quorum=2, grace_s=0.0, limits=limits)
+    heads = [header(start), header(start, node="other", stream=OTHER)]
+    [fold] = gathered(session, start, *heads)
+    assert ["other"] == [c.name.node for c in fold.accepted]

@@ -58,6 +58,7 @@ from speedtronic.pure.round.publish import (
     restore,
     take_over,
 )
+from speedtronic.pure.round.quorum import closes, counted
 from speedtronic.pure.round.roster import changes, newer
 
 __all__ = ["Genesis", "Master", "MasterSettings", "leads", "master", "start_master"]
@@ -242,9 +243,11 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
     decisions = admit(manifest, state.candidates, settings.bounds)
     garbage = (*decisions.garbage, *state.broken)
     decisions = attrs.evolve(decisions, garbage=garbage)
-    state, more = _sorted_out(_counted(state, now_s, decisions), decisions)
+    state, more = _sorted_out(state, decisions)
     effects += more
-    if view.revision and _closes(state, now_s, manifest, decisions):
+    state, more = counted(state, now_s, manifest, decisions)
+    effects += more
+    if view.revision and closes(state, now_s, manifest, decisions):
         fold = Fold(
             revision=view.revision, manifest=manifest, accepted=decisions.accepted
         )
@@ -270,42 +273,6 @@ def _sorted_out(state: Master, decisions: Decisions) -> MasterStep:
     state = attrs.evolve(state, swept=state.swept | {b.name for b in new})
     lines = [f"{b.name.node}, delta {b.name.seq}: garbage, {b.reason}" for b in new]
     return state, tuple(Tell("info", line) for line in lines)
-
-
-def _counted(state: Master, now_s: float, decisions: Decisions) -> Master:
-    """Since when the quorum is there."""
-    if len(decisions.accepted) < state.settings.quorum:
-        return attrs.evolve(state, quorum_s=None)
-    since_s = now_s if state.quorum_s is None else state.quorum_s
-    return attrs.evolve(state, quorum_s=since_s)
-
-
-def _closes(
-    state: Master, now_s: float, manifest: Manifest, decisions: Decisions
-) -> bool:
-    """Whether the round ends with these deltas.
-
-    With the quorum there is a grace window for the others. It ends early when as many
-    as are expected, or all streams that counted in the last two rounds, have delivered.
-    """
-    accepted = {c.name.stream for c in decisions.accepted}
-    nodes = {c.name.node for c in decisions.accepted}
-    if len(nodes) < max(1, state.settings.least):  # a node has one vote
-        return False
-    if state.alone or len(accepted) >= manifest.limits.per_round:
-        return True
-    if state.quorum_s is None:
-        return False
-    if 0 < state.settings.expected <= len(accepted):
-        return True
-    if now_s - state.quorum_s >= state.settings.grace_s:
-        return True
-    active = {
-        r.stream
-        for r in manifest.ledger
-        if r.verdict == "accepted" and r.round >= manifest.round - 1
-    }
-    return bool(active) and active <= accepted
 
 
 def _failed(state: Master, event: Failed) -> MasterStep:

@@ -71,6 +71,7 @@ class Master:
     swept: frozenset[names.DeltaName] = frozenset()  # garbage that was told of
     prepared: Prepared | None = None
     quorum_s: float | None = None  # since when there is a quorum
+    short_s: float | None = None  # since when deltas wait for others; inf: it was told
     looking: bool = False
     inspecting: bool = False
     folding: bool = False
