@@ -69,6 +69,25 @@ OPTIMIZERS: dict[str, Optimizer] = {
         },
         LABELS,
     ),
+    "muon+ and adamw": partition(
+        {"muon": muon(RATE, plus=True), "adamw": adamw(RATE)}, LABELS
+    ),
+    "muon by polar express, as large as adamw, and cautious adamw": partition(
+        {
+            "muon": muon(RATE, coefficients="polar_express", adjust="match_rms_adamw"),
+            "adamw": descend(cautious(scale_by_adam()), RATE, 0.1),
+        },
+        LABELS,
+    ),
+    "normuon, cautious, and adamw": partition(
+        {
+            "muon": descend(
+                cautious(chain(scale_by_muon(), scale_by_row_moments())), RATE, 0.1
+            ),
+            "adamw": adamw(RATE),
+        },
+        LABELS,
+    ),
     "adamw, averaged": averaged(adamw(RATE), exponential_average(0.5)),
     "adamw, its tail averaged": averaged(adamw(RATE), tail_average(2)),
     "adamw, looking ahead": lookahead(adamw(RATE), 2, SNOO),

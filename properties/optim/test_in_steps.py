@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 from properties.optim.strategies import OPTIMIZERS, SHAPES, names, normal, seeds
 from torch import Tensor
 
+from speedtronic.pure.delta import Weights, compute_delta
 from speedtronic.pure.gradient import gradient
 from speedtronic.pure.inner import InnerState, StepRule, init_inner, inner_step
+from speedtronic.pure.optim import begin_again
+from speedtronic.pure.optim.average import AveragedState
+from speedtronic.pure.outer import OuterRule, init_outer, outer_step
 from speedtronic.pure.random import key_from_seed
 from speedtronic.pure.scaling import init_scale
 from speedtronic.pure.tree import evolve, leaves, named_leaves
@@ -136,3 +140,26 @@ def test_a_saved_run_goes_on_as_if_nothing_had_been(
         state = load(path, begin(name, seed + 1)).state
 
     same_bits(expected, run(name, state, seed, stop, STEPS))
+
+
+@given(names, seeds)
+def test_a_round_of_one_node_changes_nothing(name: str, seed: int) -> None:
+    """An outer step of rate 1 without momentum gives back the node's own weights.
+
+    To the rounding of a difference. An optimizer that begins again after it is as it
+    was before the first step, but for its average, which stays.
+    """
+    begun, rule = begin(name, seed), OuterRule(learning_rate=1.0, momentum=0.0)
+    base = Weights(params=begun.params, buffers={})
+    trained = run(name, begun, seed, 0, 3)
+    delta = compute_delta(base, Weights(params=trained.params, buffers={}))
+    outer, _ = outer_step(init_outer(base, rule), delta, rule)
+    torch.testing.assert_close(
+        trained.params, outer.weights.params, rtol=1e-6, atol=1e-6
+    )
+
+    optimizer, params = OPTIMIZERS[name], outer.weights.params
+    expected = optimizer.init(params)
+    if isinstance(expected, AveragedState):
+        expected = evolve(expected, average=trained.optimizer.average)
+    same_bits(expected, begin_again(optimizer, trained.optimizer, params))

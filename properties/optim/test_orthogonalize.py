@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties.optim.strategies import seeds
 
+from speedtronic.pure.optim.base import Clock
 from speedtronic.pure.optim.muon import (
     POLAR_EXPRESS_MARGIN,
     iteration_coefficients,
     orthogonalize,
+    scale_by_muon,
     shape_adjustment,
 )
 
@@ -128,3 +130,31 @@ def test_adjustments_bound_the_update(rows: int, columns: int) -> None:
         shape_adjustment("match_rms_adamw", rows, columns) * rms
     )
     assert 1.0 <= shape_adjustment("original", rows, columns)
+
+
+@given(seeds, st.integers(1, 9), st.integers(1, 9))
+def test_a_rule_only_scales(seed: int, rows: int, columns: int) -> None:
+    """Updates by either rule are those of the other, times what both are asked for."""
+    grads = {"w": random(seed, rows, columns, 1)[0]}
+    clock, found = Clock(step=torch.tensor(0)), {}
+    for rule in ("original", "match_rms_adamw"):
+        direction = scale_by_muon(adjust=rule)
+        updates, _ = direction.update(grads, direction.init(grads), grads, clock)
+        found[rule] = updates["w"] / shape_adjustment(rule, rows, columns)
+
+    torch.testing.assert_close(*found.values(), rtol=1e-5, atol=1e-7)
+
+
+@given(seeds, st.integers(1, 9), st.integers(1, 9))
+def test_a_step_commutes_with_transposition(seed: int, rows: int, columns: int) -> None:
+    """By the rule that does not tell rows from columns."""
+    matrix = random(seed, rows, columns, 1)[0]
+    clock = Clock(step=torch.tensor(0))
+    direction = scale_by_muon(adjust="match_rms_adamw", coefficients="polar_express")
+
+    def update(w: torch.Tensor) -> torch.Tensor:
+        return direction.update({"w": w}, direction.init({"w": w}), {}, clock)[0]["w"]
+
+    torch.testing.assert_close(
+        update(matrix), update(matrix.mT).mT, rtol=1e-4, atol=1e-5
+    )

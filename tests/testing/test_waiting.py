@@ -1,15 +1,30 @@
 """The counter of operations that wait, and what it counts in a step."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import torch
 from torch import Tensor
 
-from speedtronic.pure.config import Config, Data, Model, Optimizer, Precision, Run
+from speedtronic.pure.config import (
+    Checkpoint,
+    Config,
+    Data,
+    Evaluation,
+    Logging,
+    Model,
+    Optimizer,
+    Precision,
+    Run,
+)
+from speedtronic.shell import session as shell_session
 from speedtronic.shell.device import machine
-from speedtronic.shell.session import build_session
+from speedtronic.shell.loop import Loop
+from speedtronic.shell.session import Session, build_session
+from speedtronic.shell.train import train
 from speedtronic.testing.waiting import HostWaits
 
 ONES, MASK = torch.ones(2), torch.tensor([True, False])
@@ -82,7 +97,20 @@ def batch(seed: int) -> dict[str, Tensor]:
     [
         {"name": "adamw"},
         {"name": "adamw", "fused": False},
+        {"name": "adamw", "cautious": True},
         {"name": "muon"},
+        {"name": "muon", "muon_iteration_dtype": "bf16"},
+        {
+            "name": "muon",
+            "muon_plus": True,
+            "muon_coefficients": "polar_express",
+            "muon_adjust": "match_rms_adamw",
+            "weight_decay_follows_schedule": False,
+            "average": "tail",
+            "lookahead_every": 3,
+            "lookahead_momentum": 0.6,
+        },
+        {"name": "muon", "normuon": True},
         {
             "name": "muon",
             "normuon": True,
@@ -92,7 +120,16 @@ def batch(seed: int) -> dict[str, Tensor]:
             "lookahead_every": 2,
         },
     ],
-    ids=["adamw", "adamw by its formula", "muon", "everything"],
+    ids=[
+        "adamw",
+        "adamw by its formula",
+        "cautious adamw",
+        "muon",
+        "muon in bfloat16",
+        "muon+ and snoo",
+        "normuon",
+        "everything",
+    ],
 )
 def test_a_step_never_waits_for_the_device(
     precision: str, optimizer: dict[str, Any]
@@ -110,3 +147,52 @@ def test_a_step_never_waits_for_the_device(
     assert {} == waits.seen
     assert bool(info.applied) and 2 == state.step
     assert bool(torch.isfinite(info.loss))
+
+
+@pytest.mark.parametrize("ooo", [False, True], ids=["in order", "out of order"])
+def test_steps_that_nobody_looks_at_never_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ooo: bool
+) -> None:
+    """In the whole loop of a run: three times the steps wait no more often.
+
+    What is read ahead is read by another thread, which is not counted.
+    """
+    if ooo:
+        monkeypatch.setattr(Session, "streams", 2)
+        monkeypatch.setattr(shell_session, "CudaStreams", lambda *_: AtOnce())
+    seen: list[Any] = []
+    run = Loop.run
+
+    def counted(loop: Loop) -> None:
+        with HostWaits() as waits:
+            run(loop)
+        seen.append(waits.seen)
+
+    monkeypatch.setattr(Loop, "run", counted)
+    for steps in (2, 6):
+        train(evolved(config("fp32"), tmp_path / str(steps), steps))
+
+    assert seen[0] == seen[1]
+    assert seen[0]  # the first step, the last, and the end of the run
+
+
+class AtOnce:
+    """Computes in place of side streams."""
+
+    def submit(self, product: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        return product(*inputs)
+
+    def join(self, results: list[Tensor]) -> None: ...
+
+
+def evolved(told: Config, folder: Path, steps: int) -> Config:
+    """A run of so many steps that logs the first and the last."""
+    return attrs.evolve(
+        told,
+        run=attrs.evolve(told.run, max_steps=steps, output_dir=str(folder)),
+        data=attrs.evolve(told.data, num_tokens=500),
+        logging=Logging(every_steps=1000),
+        checkpoint=Checkpoint(enabled=False),
+        evaluation=Evaluation(),
+        precision=attrs.evolve(told.precision, max_skipped_steps=1000),
+    )

@@ -39,7 +39,7 @@ class Evaluation:
 
     @property
     def best_loss(self) -> float:
-        """Of the weights that do better: a checkpoint holds both."""
+        """The loss of the weights that do better, since a checkpoint holds both."""
         if self.average_loss is None or not math.isfinite(self.average_loss):
             return self.loss
         if not math.isfinite(self.loss):
