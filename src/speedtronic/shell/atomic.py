@@ -26,6 +26,7 @@ from pathlib import Path
 import attrs
 
 from speedtronic.errors import Damaged, StorageError
+from speedtronic.shell.modes import FOLDER, make_folder, opener
 
 _LARGE = 1 << 16  # bytes, from here on a thread is worth its switch
 _SYNC_EVERY = 1 << 26  # bytes; the disk begins before the last one is handed over
@@ -167,7 +168,7 @@ def create(path: Path) -> Iterator[HashedFile]:
         StorageError: it cannot be written.
     """
     with explained(path):
-        file = HashedFile(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        file = HashedFile(opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
             yield file
             file.sync()
@@ -271,7 +272,7 @@ def make_writable(folder: Path) -> None:
         StorageError: they cannot.
     """
     with explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     probe = _temporary(folder / "probe")
     try:
         with create(probe) as file:
@@ -305,12 +306,12 @@ def _is_temporary(name: str) -> bool:
 
 
 def _locked_file(path: Path) -> int:
-    return _lock_new(path, lambda: os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+    return _lock_new(path, lambda: opener(str(path), os.O_WRONLY | os.O_CREAT))
 
 
 def _locked_folder(path: Path) -> int:
     def open_new() -> int:
-        path.mkdir(exist_ok=True)
+        path.mkdir(FOLDER, exist_ok=True)
         return os.open(path, os.O_RDONLY)
 
     return _lock_new(path, open_new)

@@ -20,6 +20,7 @@ from speedtronic.pure.round.backoff import delay_s
 from speedtronic.shell import checkpoint_manifest
 from speedtronic.shell.atomic import explained
 from speedtronic.shell.checkpoint_lane import RECORD, LaneCheckpoints
+from speedtronic.shell.modes import make_file, make_folder
 
 logger = logging.getLogger(__name__)
 FOLDER = "checkpoint-lane"  # in the run folder: checkpoints on their way
@@ -59,7 +60,7 @@ class Delivery:
         self._last_s = last_s
         with explained(self._folder):
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder.mkdir()
+            make_folder(self._folder)
         self._news = threading.Condition()
         self._waiting: Path | None = None
         self._sending: Path | None = None
@@ -201,6 +202,7 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:  # not on every file system
+        make_file(Path(target))
         shutil.copyfile(source, target)
 
 

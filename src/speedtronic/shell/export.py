@@ -21,6 +21,7 @@ from speedtronic.shell.average import load_averaged_model
 from speedtronic.shell.checkpoint import load_model
 from speedtronic.shell.data.tokenizers import Tokenizer, build_tokenizer
 from speedtronic.shell.hub_files import hub_files
+from speedtronic.shell.modes import make_folder
 from speedtronic.shell.saved import find_saved
 
 
@@ -78,7 +79,7 @@ def export(
             " their own names, and loading them takes its own code"
         )
     files, left_out = hub_files(config, tokenizer, hub_config or {})
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     with new_folder(folder) as temporary:
         blobs.write(temporary / "model.safetensors", tensors)
         for name, data in files.items():

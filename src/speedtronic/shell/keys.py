@@ -16,10 +16,10 @@ import attrs
 from speedtronic.errors import ConfigError, StorageError
 from speedtronic.pure.round.names import check_node
 from speedtronic.shell.atomic import explained
+from speedtronic.shell.modes import PRIVATE_FILE, PRIVATE_FOLDER, make_folder
 
 VARIABLE = "SPEEDTRONIC_KEYS"
 MAX_BYTES = 4096
-PRIVATE = 0o600
 
 
 class Key:
@@ -102,15 +102,15 @@ def create(path: Path) -> Key:
         form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
     )
     with explained(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent, PRIVATE_FOLDER)
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         except FileExistsError:
             raise ConfigError(
                 f"{path} holds a key already; keep it, or move it away first"
             ) from None
         with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), PRIVATE)
+            os.fchmod(file.fileno(), PRIVATE_FILE)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from speedtronic.shell.atomic import explained
+from speedtronic.shell.modes import make_file, make_folder
 from speedtronic.shell.redact import redact
 
 LOGGER = "speedtronic"
@@ -34,7 +35,8 @@ def logging_to(level: str, file: Path | None = None) -> Iterator[None]:
     handlers[0].setFormatter(_Plain())
     if file is not None:
         with explained(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(file.parent)
+            make_file(file)
             handlers.append(logging.FileHandler(file, encoding="utf-8"))
         handlers[1].setFormatter(_Redacting(DATED))
     logger = logging.getLogger(LOGGER)

@@ -36,6 +36,7 @@ from speedtronic.pure.metrics import (
 )
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, write_bytes
+from speedtronic.shell.modes import make_file, make_folder, opener
 from speedtronic.shell.redact import redact
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class MetricLog:
         self._lock = threading.Lock()
         with explained(path):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            self._file: int | None = os.open(path, flags, 0o666)
+            self._file: int | None = opener(str(path), flags)
             self._begin = os.fstat(self._file).st_size
 
     def due(self, step: int) -> bool:
@@ -196,7 +197,7 @@ def start_log(
         StorageError: if it cannot be written.
     """
     with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         if path.exists() and path.stat().st_size:
             if not overwrite:
                 raise RunError(
@@ -226,8 +227,8 @@ def resume_log(
     if not path.exists():
         logger.warning("%s: not found, the earlier steps are not in the log", path)
     with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        make_folder(path.parent)
+        make_file(path)
     past, removed = _trim(path, step)
     log = MetricLog(path, past=past, every=every, last_step=last_step, clock=clock)
     log.event("resume", step, removed_lines=removed)

@@ -34,6 +34,7 @@ from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, remove_folder, sweep, write_bytes
 from speedtronic.shell.checkpoint_manifest import FOLDER
 from speedtronic.shell.config import config_from_dict, to_dict
+from speedtronic.shell.modes import make_folder, opener
 
 Mode = Literal["new", "resume", "auto", "overwrite"]
 RECORD = "run.json"
@@ -124,7 +125,7 @@ class RunDirectory:
                     raise RunError(f"{path} holds no run to resume (no {RECORD})")
                 if mode == "new" and not (path / LOCK).exists():
                     _check_empty(path)  # before writing into what may not be ours
-                path.mkdir(parents=True, exist_ok=True)
+                make_folder(path)
                 lock = _take_lock(path)
                 try:
                     prepare()
@@ -250,7 +251,7 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 def _take_lock(path: Path) -> int:
-    descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = opener(str(path / LOCK), os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)

@@ -22,6 +22,7 @@ from speedtronic.shell.distributed.report import FILE as REPORT
 from speedtronic.shell.distributed.report import NodeReport, read_report
 from speedtronic.shell.interrupt import Interrupt
 from speedtronic.shell.metrics import recent_records
+from speedtronic.shell.modes import make_folder, open_bytes
 from speedtronic.shell.paths import METRICS, run_folder, token_folder
 
 POLL_S = 0.25
@@ -84,7 +85,7 @@ class Swarm:
             interrupt: a signal that it has seen is passed on to every node, once.
             show: called several times a second.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         passed_on = False
         try:
             for name in self.names:
@@ -145,7 +146,7 @@ class Swarm:
         threads = max(1, (os.cpu_count() or 1) // len(self.names))
         environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
         (self.folder / name / REPORT).unlink(missing_ok=True)  # of an earlier process
-        with self.log_file(name).open("ab") as log:
+        with open_bytes(self.log_file(name), "ab") as log:
             return subprocess.Popen(
                 arguments,
                 stdout=log,

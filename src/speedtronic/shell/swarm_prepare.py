@@ -11,6 +11,7 @@ from speedtronic.shell.distributed.identity import data_share
 from speedtronic.shell.distributed.lane import make_lane
 from speedtronic.shell.distributed.membership import trust_of
 from speedtronic.shell.keys import key_file, load_or_create
+from speedtronic.shell.modes import make_folder
 from speedtronic.shell.paths import run_folder, token_folder
 from speedtronic.shell.rundir import Mode, RunDirectory
 from speedtronic.shell.swarm import Swarm
@@ -55,7 +56,7 @@ def _make_lane(swarm: Swarm, resume: bool, overwrite: bool) -> None:
         )
     try:
         if own:
-            swarm.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(swarm.folder)
         make_lane(swarm.lane)
     except LaneError as error:
         raise RunError(f"{swarm.lane}: {error}") from error

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from speedtronic.shell.atomic import explained
+from speedtronic.shell.modes import make_file
 
 FILE = "progress.f32"
 _SIZE = 4
@@ -41,7 +42,7 @@ class TimeBox:
         self._seconds = 60 * minutes
         self._clock = clock
         with explained(path):
-            path.touch()
+            make_file(path)
             self._file = path.open("r+b")
             self._file.truncate(position * _SIZE)
             self._file.seek(0, 2)

@@ -33,6 +33,7 @@ from speedtronic.shell.distributed.fetched import fetch_checked
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.lanes import parse_lane
 from speedtronic.shell.lanes.base import Lane
+from speedtronic.shell.modes import make_folder
 from speedtronic.shell.regular import read_limited
 from speedtronic.shell.saved import find_saved, is_run
 
@@ -164,7 +165,7 @@ def _fetch(lane: Lane, revision: str, wanted: Iterable[str], folder: Path) -> No
     for name in wanted:
         if name in there:
             path = folder / name
-            path.parent.mkdir(exist_ok=True)
+            make_folder(path.parent)
             lane.fetch(name, revision, path)
 
 

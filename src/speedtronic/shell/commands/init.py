@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from speedtronic.shell.modes import open_text
 from speedtronic.shell.options import flag, option
 
 
@@ -32,7 +33,7 @@ def run(options: Options) -> int:
     if path.suffix.lower() == ".json":
         raise ConfigError(f"{path}: expected a name for YAML, such as run.yaml")
     try:
-        with path.open("w" if options.force else "x", encoding="utf-8") as file:
+        with open_text(path, "w" if options.force else "x") as file:
             file.write(starter(options.path))
     except FileExistsError:
         raise ConfigError(f"{path}: is there already; --force replaces it") from None

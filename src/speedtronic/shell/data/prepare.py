@@ -21,6 +21,7 @@ from speedtronic.shell.atomic import explained, sync_folder
 from speedtronic.shell.data.source import Source
 from speedtronic.shell.data.store import ABOUT, SCHEMA, Store
 from speedtronic.shell.data.writer import StoreWriter, dtype_for
+from speedtronic.shell.modes import make_folder, opener
 
 SAVE_BYTES = 64 * 2**20  # read between two saves of the progress
 Progress = Callable[[str, int, int], None]  # source, bytes done, and in all
@@ -42,7 +43,7 @@ def prepare_store(source: Source, cache: Path, progress: Progress = silent) -> S
     folder = cache / key
     if not (folder / ABOUT).exists():
         with explained(cache):
-            cache.mkdir(parents=True, exist_ok=True)
+            make_folder(cache)
         with locked(cache / f".{key}.lock"):
             if not (folder / ABOUT).exists():
                 _write(source, folder, cache / f".{key}.part", progress)
@@ -91,7 +92,7 @@ def _append_all(source: Source, writer: StoreWriter, progress: Progress) -> None
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock that the end of the process releases, however it comes."""
     with explained(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = opener(str(path), os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -40,6 +40,7 @@ from speedtronic.shell.data.store import (
     read_about_of,
 )
 from speedtronic.shell.lanes.base import ANY, Blob, Lane
+from speedtronic.shell.modes import make_folder, open_bytes
 
 PART_BYTES = 32 * 2**20  # of every part but the last of a file
 PARTS_PER_COMMIT = 8  # held in memory at once
@@ -149,7 +150,7 @@ def fetch_store(
     )
     folder = cache / about.fingerprint[:_NAME]
     with explained(cache):
-        cache.mkdir(parents=True, exist_ok=True)
+        make_folder(cache)
     with locked(cache / f".{folder.name}.lock"):
         if not (folder / ABOUT).exists():
             part = cache / f".{folder.name}.part"
@@ -209,14 +210,14 @@ def _fetch(
 ) -> None:
     """Bring all files of a store into a folder, going on with what is there."""
     with explained(folder):
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     total = sum(size for sizes in parts.values() for size, _ in sizes)
     there = lane.names(f"{_root(about.fingerprint)}/", revision)
     done = 0
     for name in sorted(parts):
         path = folder / name
         whole = (path.stat().st_size if path.exists() else 0) // PART_BYTES
-        with explained(path), path.open("ab") as file:
+        with explained(path), open_bytes(path, "ab") as file:
             file.truncate(whole * PART_BYTES)
             for number, (size, sha256) in enumerate(parts[name]):
                 if number >= whole:

@@ -9,7 +9,6 @@ import hashlib
 import os
 from collections import deque
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from io import FileIO
 from pathlib import Path
 
 import attrs
@@ -21,6 +20,7 @@ from speedtronic.shell.atomic import explained, write_bytes
 from speedtronic.shell.data.numbers import Array
 from speedtronic.shell.data.source import Chunk
 from speedtronic.shell.data.store import ABOUT, DOCUMENTS, MASK, TOKENS, About
+from speedtronic.shell.modes import make_folder, open_bytes
 
 PROGRESS = "progress.json"
 _DTYPES = ("uint8", "uint16", "uint32")
@@ -74,7 +74,7 @@ class StoreWriter:
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._mark_ids = np.array([] if mark is None else [mark], self._dtype)
         with explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         widths = {TOKENS: self._dtype.itemsize, DOCUMENTS: _ENTRY_BYTES}
         widths |= {MASK: 1} if masked else {}
         self.progress = _read_progress(folder, widths)
@@ -176,7 +176,7 @@ class _Column:
 
     def __init__(self, path: Path, keep_bytes: int, thread: Executor) -> None:
         with explained(path):
-            self._file: FileIO = path.open("r+b" if keep_bytes else "wb", buffering=0)
+            self._file = open_bytes(path, "r+b" if keep_bytes else "wb", 0)
         self._hash = hashlib.sha256()
         while keep_bytes:
             kept = self._file.read(min(keep_bytes, _BLOCK_BYTES))

@@ -35,6 +35,7 @@ from speedtronic.shell.factory import resolve
 from speedtronic.shell.hub_files import TOKENIZER
 from speedtronic.shell.keys import key_file, load_or_create
 from speedtronic.shell.lanes.base import Lane
+from speedtronic.shell.modes import make_folder
 from speedtronic.shell.paths import run_folder, token_folder
 
 
@@ -230,7 +231,7 @@ def _with_tokenizer(found: Found, config: Config) -> Config:
         raise Corrupt(f"{found.place}: {TOKENIZER} is not the one that the run names")
     path = token_folder(config) / f"tokenizer-{expected[:16]}.json"
     with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     write_bytes(path, content)
     return attrs.evolve(config, data=attrs.evolve(config.data, tokenizer=str(path)))
 

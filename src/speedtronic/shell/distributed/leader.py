@@ -36,6 +36,7 @@ from speedtronic.shell.distributed.files import (
 from speedtronic.shell.distributed.trust import signed_manifest, signer_of
 from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.base import Blob, Copy, Lane
+from speedtronic.shell.modes import FOLDER
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +116,7 @@ class Leader:
         """
         self._count += 1
         folder = self._folder / f"made-{self._count}"
-        folder.mkdir()
+        folder.mkdir(FOLDER)
         files = write_global(folder, state, self._renamed)
         self._made |= {file.sha256: folder / file.name for file in files}
         return files
@@ -278,7 +279,7 @@ class Leader:
         if file.sha256 not in self._made:
             self._count += 1
             folder = self._folder / f"made-{self._count}"
-            folder.mkdir()
+            folder.mkdir(FOLDER)
             most = most_bytes(self._likes)
             fetch_checked(self._lane, file, revision, folder / file.name, most)
             self._made[file.sha256] = folder / file.name

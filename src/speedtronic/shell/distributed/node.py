@@ -77,6 +77,7 @@ from speedtronic.shell.distributed.share import share_data
 from speedtronic.shell.distributed.trust import Trust, signed_roster
 from speedtronic.shell.keys import Key
 from speedtronic.shell.lanes.counted import CountedLane
+from speedtronic.shell.modes import make_folder
 from speedtronic.shell.paths import run_folder as folder_of_run
 from speedtronic.shell.session import Session
 
@@ -200,7 +201,7 @@ def start_node(
     folder = run_folder / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     for part in ("follower", "leader"):
-        (folder / part).mkdir(parents=True)
+        make_folder(folder / part)
     joined.trust.learned = lambda run: keep_up(run_folder, run, joined.trust)
     leader = None
     master = None

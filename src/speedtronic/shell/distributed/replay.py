@@ -43,6 +43,7 @@ from speedtronic.shell.distributed.recording import (
     walk,
 )
 from speedtronic.shell.lanes.base import Lane
+from speedtronic.shell.modes import FOLDER
 
 
 @attrs.frozen(kw_only=True)
@@ -182,7 +183,7 @@ class _Replay:
 
     def take(self, link: Link) -> RoundReport:
         """The next round."""
-        self._folder.mkdir()
+        self._folder.mkdir(FOLDER)
         before, after = (m.roster if m else None for m in (self._old, link.manifest))
         told = tuple(changes(before, after)) if self._old and link.manifest else ()
         try:

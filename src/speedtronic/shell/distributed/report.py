@@ -17,6 +17,7 @@ from speedtronic.pure.round.worker import may_train
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.distributed.coordinator import Coordinator
 from speedtronic.shell.lanes.counted import CountedLane
+from speedtronic.shell.modes import open_text
 from speedtronic.shell.regular import read_limited
 
 FILE = "node.json"
@@ -88,7 +89,8 @@ class Reporter:
         if found != self._told:
             self._told = found
             temporary = self._path.with_suffix(".new")
-            temporary.write_text(to_json(attrs.asdict(found)))
+            with open_text(temporary, "w") as file:
+                file.write(to_json(attrs.asdict(found)))
             os.replace(temporary, self._path)
 
 

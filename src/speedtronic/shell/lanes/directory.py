@@ -51,6 +51,7 @@ from speedtronic.shell.lanes.base import (
 from speedtronic.shell.lanes.entry import REVISION, Entry
 from speedtronic.shell.lanes.files import PIECE, pieces, replacing
 from speedtronic.shell.lanes.rooted import Folder, locked, opened, token, translated
+from speedtronic.shell.modes import make_file, make_folder
 
 _FORMAT = {"format": "speedtronic lane", "version": 1}
 _FOLDERS = ("log", "blobs", "staging")
@@ -119,14 +120,14 @@ class DirectoryLane:
         """
         where = f"lane dir:{root}"
         with translated(where):
-            root.mkdir(parents=True, exist_ok=True)
+            make_folder(root)
             found = {p.name for p in root.iterdir() if not p.name.startswith(".")}
             strange = found - {*_FOLDERS, "lock", "lane.json"}
             if strange and "lane.json" not in found:
                 raise Denied(f"{where}: holds {min(strange)!r}, expected a new folder")
             for name in _FOLDERS:
-                (root / name).mkdir(exist_ok=True)
-            (root / "lock").touch()
+                make_folder(root / name)
+            make_file(root / "lock")
         if not (root / "lane.json").exists():
             write_bytes(root / "lane.json", json.dumps(_FORMAT).encode())
         return cls(root, keep=keep)

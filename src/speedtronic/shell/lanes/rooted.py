@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from speedtronic.errors import Denied, Unavailable
+from speedtronic.shell.modes import FILE
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -68,7 +69,7 @@ class Folder:
     def write(self, name: str, blocks: Iterator[bytes | memoryview]) -> None:
         """Write a new file, synced; nothing is left of it after an error."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
-        descriptor = os.open(name, flags, 0o666, dir_fd=self.descriptor)
+        descriptor = os.open(name, flags, FILE, dir_fd=self.descriptor)
         try:
             for block in blocks:
                 view = memoryview(block)

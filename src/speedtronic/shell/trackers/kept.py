@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 
 from speedtronic.shell.hooks import RunInfo
+from speedtronic.shell.modes import make_folder, open_text
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,8 @@ def _write(file: Path, text: str) -> None:
     It is not synced: this happens per record, and a file that a power failure emptied
     only makes the tracker be filled again.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     temporary = file.with_name(f"{file.name}.new")
-    temporary.write_text(text, "ascii")
+    with open_text(temporary, "w") as opened:
+        opened.write(text)
     os.replace(temporary, file)

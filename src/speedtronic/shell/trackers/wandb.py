@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from speedtronic.pure.metrics import StepRecord, scalars
 from speedtronic.shell.hooks import RunInfo
+from speedtronic.shell.modes import make_folder
 from speedtronic.shell.trackers.kept import run_id
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Tracker:
         import wandb
 
         identity = run_id(info, NAME)
-        info.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(info.folder)
         if mode == "offline":
             _remove_unsent(info.folder / "wandb", identity)
         self._run = wandb.init(

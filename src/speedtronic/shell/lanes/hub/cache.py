@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from speedtronic.shell.atomic import explained
+from speedtronic.shell.modes import PRIVATE_FOLDER, make_folder, open_bytes
 
 _BLOCK = 4096  # bytes that even the smallest file takes
 
@@ -43,9 +44,9 @@ class Cache:
     def create(self) -> tuple[Path, BinaryIO]:
         """A new file, open for writing and reading, to be published."""
         with explained(self._folder):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder, PRIVATE_FOLDER)
             path = self._folder / f"{secrets.token_hex(8)}.part"
-            return path, path.open("w+b")
+            return path, open_bytes(path, "w+b")
 
     def publish(self, path: Path, key: str) -> None:
         """Give a file that was created its name, and make room for it."""
