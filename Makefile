@@ -4,6 +4,8 @@ VENV := .venv
 # Tests are many and small: one process a core, one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --dist loadfile
 BIN := $(VENV)/bin
+# Inputs of the fuzzer that is guided by coverage.
+FUZZ := 300000
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
@@ -42,7 +44,9 @@ docs: $(READY)
 	$(BIN)/python -m sphinx -n -W -q -b html docs docs/_build/html
 
 soak: $(READY)
+	$(INSTALL) -e '.[dev,soak]'
 	HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 0 properties
+	$(BIN)/python properties/fuzz/coverage_guided.py -runs=$(FUZZ)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/peers.py

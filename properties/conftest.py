@@ -4,6 +4,8 @@ import os
 
 from hypothesis import HealthCheck, Verbosity, settings
 
+collect_ignore = ["fuzz/coverage_guided.py"]  # a program; it needs the extra "soak"
+
 _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "ci",

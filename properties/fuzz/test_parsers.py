@@ -24,7 +24,7 @@ from properties.fuzz.target import Target
 MODULES = (text_targets, round_targets, signed_targets, disk_targets)
 TARGETS: dict[str, Target] = {t.name: t for m in MODULES for t in m.TARGETS}
 SOAK = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "soak"
-INPUTS = 1500 if SOAK else 120  # of each parser
+INPUTS = 1500 if SOAK else 80  # of each parser
 EXPECTED = 20_000 if SOAK else 2_000  # different ones, of all parsers
 seen: dict[str, set[bytes]] = defaultdict(set)
 
