@@ -144,6 +144,33 @@ def test_the_donated_run_reuses_the_buffers() -> None:
     assert pointers == [leaf.data_ptr() for leaf in leaves(after.params)]
 
 
+def test_a_state_that_was_written_over_is_refused() -> None:
+    """Its parameters are those of a later step; so is one that was made of it."""
+    module = Words()
+    run, first = runner(module), start(module)
+    second, _ = run(first, [batch()])
+    third, _ = run(evolve(second, buffers=dict(second.buffers)), [batch()])
+
+    for spent in (first, second, evolve(first, params=dict(first.params))):
+        with pytest.raises(ValueError, match="a step that wrote over it; go on with"):
+            run(spent, [batch()])
+    run(third, [batch()])
+
+
+@pytest.mark.parametrize("ways", [{"donate": False}, {"fused": False}])
+def test_a_state_that_was_not_written_over_may_be_used_again(
+    ways: dict[str, bool],
+) -> None:
+    """It gives the same step again."""
+    module = Words()
+    run, state = runner(module, **ways), start(module)
+    one, _ = run(state, [batch()])
+    other, _ = run(state, [batch()])
+
+    for a, b in zip(leaves(one), leaves(other), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_the_halves_of_a_step_can_be_reduced_between() -> None:
     """Two ranks with the same batch: twice the sums, the same step."""
     torch.manual_seed(0)

@@ -11,8 +11,9 @@ from typing import TextIO
 
 import pytest
 
+from speedtronic.shell.console import preparation
 from speedtronic.shell.logs import logging_to
-from speedtronic.shell.progress import Eta, ProgressBar, step_line
+from speedtronic.shell.progress import Eta, PreparationBar, ProgressBar, step_line
 from speedtronic.testing.records import example_record
 
 
@@ -165,3 +166,52 @@ def test_an_error_under_the_bar_gives_the_terminal_back() -> None:
             raise KeyError
         assert streams == (sys.stdout, sys.stderr)
         stream.write("x")
+
+
+def test_a_long_preparation_has_a_bar_on_a_terminal() -> None:
+    """Of bytes, one line per source, erased when all of them are read."""
+    with terminal() as (stream, written):
+        bar = PreparationBar(stream, least=100)
+        bar("short.txt", 50, 99)
+        assert bar._progress is None
+        bar("a.txt", 50, 200)
+        assert bar._progress is not None
+        bar._progress.refresh()
+        bar("a.txt", 200, 200)
+        assert bar._progress is None
+        bar("b.txt", 100, 400)
+        bar.close()
+        bar.close()
+
+    assert "a.txt" in written[0] and "50/200" in written[0]
+    assert "b.txt" in written[0] and "short.txt" not in written[0]
+    assert written[0].endswith("\x1b[2K")
+
+
+def test_elsewhere_a_preparation_tells_each_tenth(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe, in a terminal that cannot draw, and where no bar is wanted."""
+    size = 1 << 30
+    for simple in ("pipe", "dumb", "unwanted"):
+        with terminal() as (stream, written):
+            if simple != "pipe":
+                monkeypatch.setattr(sys, "stderr", stream)
+            monkeypatch.setenv("TERM", "dumb" if simple == "dumb" else "xterm")
+            with preparation(simple != "unwanted") as report:
+                report("a.txt", size // 2, size)
+            monkeypatch.undo()
+        found = capsys.readouterr().err if simple == "pipe" else written[0]
+        assert "a.txt: 50 %" == found.strip()
+
+
+def test_a_terminal_gets_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is gone when the preparation failed."""
+    with terminal() as (stream, written):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with suppress(OSError), preparation() as report:
+            report("a.txt", 1 << 29, 1 << 30)
+            raise OSError("no space left")
+        assert isinstance(report, PreparationBar) and report._progress is None
+
+    assert "a.txt" in written[0] and " %" not in written[0]

@@ -64,7 +64,7 @@ class Accumulated:
 class StepInfo:
     """What a step tells; nothing of it is needed by the next one."""
 
-    loss: Tensor  # f32[], mean over the counted targets
+    loss: Tensor  # f32[], mean over the counted targets, NaN without any
     count: Tensor  # f32[], counted targets
     gradient_norm: Tensor  # f32[], unscaled, before clipping
     applied: Tensor  # bool[], False for a skipped step
@@ -252,7 +252,7 @@ def apply(
         skipped_in_row=(state.skipped_in_row + skip) * skip,
     )
     info = StepInfo(
-        loss=total.loss_sum / count,
+        loss=torch.where(counted, total.loss_sum / count, torch.nan),
         count=total.count,
         gradient_norm=norm,
         applied=usable,

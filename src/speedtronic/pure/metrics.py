@@ -15,7 +15,7 @@ EVENTS: Mapping[str, str] = {
     "train_start": "an attempt begins",
     "resume": "an attempt continues from a checkpoint",
     "train_step": "a logged step",
-    "optimizer_step_skipped": "steps changed nothing, their gradient was not finite",
+    "optimizer_step_skipped": "steps without target or finite gradient did nothing",
     "evaluate": "held-out data was looked at",
     "checkpoint": "a checkpoint was taken; the next one waits until it is on disk",
     "compile": "the step was compiled",
@@ -46,7 +46,7 @@ class StepRecord:
     time: float  # seconds since 1970
     wall_seconds: float  # cumulative time spent in training
     learning_rate: float  # as applied in this step
-    loss: float  # mean over the counted targets of this step, nats
+    loss: float  # mean over the counted targets of this step, nats; NaN without any
     gradient_norm: float  # 2-norm before clipping, loss scale taken out
     samples: int  # cumulative
     tokens: int  # cumulative

@@ -7,6 +7,7 @@ is copied over the old inside the graph, so that the compiler writes in place.
 """
 
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,6 +43,34 @@ def adamw_over_its_buffers(*args: Any, **kwargs: Any) -> Any:
     return args[:5]
 
 
+class Spent:
+    """States that were written over, told apart by their counters of steps.
+
+    A step makes a new counter whatever it does with the rest. Nothing is kept alive.
+    """
+
+    def __init__(self) -> None:
+        self._counters: weakref.WeakValueDictionary[int, Tensor] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def add(self, state: InnerState) -> None:
+        """Remember a state that was written over."""
+        self._counters[id(state.step)] = state.step
+
+    def check(self, state: InnerState) -> None:
+        """Refuse a state that was written over, or one made of it.
+
+        Raises:
+            ValueError: its parameters are those of a later step.
+        """
+        if self._counters.get(id(state.step)) is state.step:
+            raise ValueError(
+                "the state was given to a step that wrote over it; go on with the state"
+                " that the step returned, or keep old ones with donate=False"
+            )
+
+
 class StepRunner:
     """Runs the inner step; call it as ``state, info = run(state, micro_batches)``.
 
@@ -72,6 +101,8 @@ class StepRunner:
         self.donate, self.reduce, self.warn = donate, reduce, warn
         kernel = adamw_over_its_buffers if donate else FUNCTIONAL_ADAMW
         self.eager_rule = tree.evolve(rule, kernel=kernel if fused else None)
+        writes = donate and fused and optimizer.fused is not None
+        self._spent: Spent | None = Spent() if writes else None
         self.compiled = compiled is not None
         if compiled is not None:
             self._compile(compiled)
@@ -82,7 +113,11 @@ class StepRunner:
         micro_batches: Sequence[Batch],
         progress: Tensor | None = None,
     ) -> tuple[InnerState, StepInfo]:
-        """One step; a donated ``state`` must not be read again."""
+        """One step; a donated ``state`` must not be read again.
+
+        Raises:
+            ValueError: the state was written over by an earlier eager step.
+        """
         if not self.compiled:
             return self._eager(state, micro_batches, progress)
         try:
@@ -104,12 +139,17 @@ class StepRunner:
         micro_batches: Sequence[Batch],
         progress: Tensor | None,
     ) -> tuple[InnerState, StepInfo]:
+        if self._spent is not None:
+            self._spent.check(state)
         total = accumulate(self.gradient, state, micro_batches)
         if self.reduce is not None:
             total = self.reduce(total)
-        return apply(
+        result = apply(
             self.optimizer, state, total, rule=self.eager_rule, progress=progress
         )
+        if self._spent is not None:
+            self._spent.add(state)
+        return result
 
     def _compile(self, backend: str) -> None:
         def whole(

@@ -1,7 +1,8 @@
 """What a command says: results on stdout, mistakes on stderr, tokens on neither."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from speedtronic.shell.redact import redact
@@ -40,6 +41,25 @@ def size(count: int) -> str:
         if count >= least:
             return f"{count / least:,.1f} {unit}"
     return f"{count} B"
+
+
+@contextmanager
+def preparation(shown: bool = True) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress report of long preparations: a bar on a terminal, else lines.
+
+    Args:
+        shown: False for lines in any case.
+    """
+    from speedtronic.shell.progress import PreparationBar, takes_bars
+
+    if not shown or not takes_bars(sys.stderr):
+        yield tenths()
+        return
+    bar = PreparationBar(sys.stderr)
+    try:
+        yield bar
+    finally:
+        bar.close()
 
 
 def tenths(

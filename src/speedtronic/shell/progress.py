@@ -15,14 +15,18 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
 from speedtronic.pure.metrics import StepRecord
+
+LEAST = 2**26  # bytes of a source whose preparation is worth telling about
 
 
 def step_line(
@@ -104,6 +108,53 @@ class Eta:
         return pace * (self._last_step - record.step)
 
 
+class PreparationBar:
+    """A bar of bytes per source on a terminal, while it takes long.
+
+    Args:
+        stream: a terminal.
+        least: bytes; what is shorter is done before anybody wonders.
+    """
+
+    def __init__(self, stream: TextIO, least: int = LEAST) -> None:
+        self._stream, self._least = stream, least
+        self._progress: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, source: str, done: int, total: int) -> None:
+        """Show that so many bytes of a source are read."""
+        if total < self._least:
+            return
+        if self._progress is None:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                DownloadColumn(),
+                TimeRemainingColumn(),
+                console=Console(file=self._stream),
+                transient=True,
+                redirect_stdout=sys.stdout.isatty(),  # a pipe keeps what it is sent
+                refresh_per_second=4,
+            )
+            self._progress.start()
+        if source not in self._tasks:
+            self._tasks[source] = self._progress.add_task(source, total=total)
+        self._progress.update(self._tasks[source], completed=done, total=total)
+        if self._progress.finished:
+            self.close()
+
+    def close(self) -> None:
+        """Erase the bar; a later source begins another one."""
+        if self._progress is not None:
+            self._progress.stop()
+        self._progress, self._tasks = None, {}
+
+
+def takes_bars(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can draw."""
+    return stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
 class ProgressBar:
     """A bar of steps on a terminal; elsewhere it does nothing.
 
@@ -126,8 +177,7 @@ class ProgressBar:
     ) -> None:
         stream = sys.stderr if stream is None else stream
         self._progress: Progress | None = None
-        simple = os.environ.get("TERM") in ("dumb", "unknown")
-        if not enabled or simple or not stream.isatty():
+        if not enabled or not takes_bars(stream):
             return
         self._progress = Progress(
             TextColumn("{task.description}"),

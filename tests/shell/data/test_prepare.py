@@ -257,6 +257,15 @@ def test_progress_is_told(tmp_path: Path) -> None:
     assert [("text.txt", 5, 5)] == told
 
 
+def test_progress_comes_to_an_end(tmp_path: Path) -> None:
+    """Whatever became of the bytes: a byte order mark is not read as text."""
+    told: list[tuple[str, int, int]] = []
+    path = text_file(tmp_path, b"\xef\xbb\xbfhello")
+    prepare_store(source(path), tmp_path / "cache", lambda *args: told.append(args))
+
+    assert ("text.txt", 8, 8) == told[-1]
+
+
 def test_two_processes_make_one_store(tmp_path: Path) -> None:
     """Both get it, and only one of them works."""
     path = text_file(tmp_path, b"line of text\n" * 1000)

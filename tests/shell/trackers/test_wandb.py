@@ -1,9 +1,11 @@
 """W&B offline: the file holds each step once, and nothing is asked or sent."""
 
 import os
+import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -133,11 +135,49 @@ def test_the_mode_never_asks_for_a_key(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Online needs a key; wanting it without one is told."""
+    monkeypatch.setattr(tracker, "reachable", lambda: True)
     monkeypatch.setenv("WANDB_MODE", wanted)
     assert without_key == tracker.choose_mode()
     assert (wanted == "online") == ("needs a key" in caplog.text)
     monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
     assert with_key == tracker.choose_mode()
+
+
+def test_a_host_that_does_not_answer_keeps_a_run_offline(
+    no_key: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unless online was asked for; else the end of the run would wait for it."""
+    with no_proxy(monkeypatch), socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("WANDB_BASE_URL", url)
+        monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
+        assert "online" == tracker.choose_mode()
+        server.close()
+        assert "" == caplog.text
+        assert "offline" == tracker.choose_mode()
+        assert "127.0.0.1 does not answer; W&B stays offline" in caplog.text
+        monkeypatch.setenv("WANDB_MODE", "online")
+        assert "online" == tracker.choose_mode()
+
+
+def test_a_proxy_is_asked_instead_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host may be out of reach for all but the proxy."""
+    with no_proxy(monkeypatch), socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        server.close()
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{port}")
+        assert not tracker.reachable()
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        assert tracker.reachable()
+
+
+@contextmanager
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without those that this machine may have."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    yield
 
 
 @pytest.mark.parametrize(
@@ -217,6 +257,7 @@ def test_online_each_step_is_sent_once(
     has_up_to: int, sent: list[int], no_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps that W&B has are not sent again, missing ones are filled in."""
+    monkeypatch.setattr(tracker, "reachable", lambda: True)
     fake = fake_wandb(monkeypatch, starting_step=has_up_to + 1)
     monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "true")

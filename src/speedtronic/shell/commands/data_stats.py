@@ -27,12 +27,13 @@ def run(options: Options) -> int:
     import attrs
 
     from speedtronic.shell.config import load_config
-    from speedtronic.shell.console import answer, say, tenths
+    from speedtronic.shell.console import answer, preparation, say
     from speedtronic.shell.data.stats import measure
     from speedtronic.shell.paths import token_folder
 
     config = load_config(options.config, options.set)
-    stats = measure(config, directory=token_folder(config), progress=tenths())
+    with preparation(not options.json) as progress:
+        stats = measure(config, directory=token_folder(config), progress=progress)
     if options.json:
         answer({"ok": True, **attrs.asdict(stats)})
     else:

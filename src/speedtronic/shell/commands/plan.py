@@ -51,7 +51,7 @@ def run(options: Options) -> int:
 
     from speedtronic.pure.plan import Fleet, plan
     from speedtronic.shell.config import load_config
-    from speedtronic.shell.console import answer, note, say, tenths
+    from speedtronic.shell.console import answer, note, preparation, say
 
     _check(options)
     config = load_config(options.config, options.set)
@@ -61,7 +61,8 @@ def run(options: Options) -> int:
     from speedtronic.shell.distributed.node import lease_s, poll_s
     from speedtronic.shell.measure import measure
 
-    measured = measure(config, progress=tenths())
+    with preparation(not options.json) as progress:
+        measured = measure(config, progress=progress)
     section, machine = config.distributed, measured.machine
     mbit, source = _bandwidth(options.bandwidth, lane_name(section))
     if lane_name(section) is None:

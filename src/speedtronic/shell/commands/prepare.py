@@ -34,12 +34,13 @@ def run(options: Options) -> int:
         ConfigError, DataError, StorageError: the data cannot be used or stored.
     """
     from speedtronic.shell.config import load_config
-    from speedtronic.shell.console import answer, say, tenths
+    from speedtronic.shell.console import answer, preparation, say
     from speedtronic.shell.data.stats import measure
     from speedtronic.shell.paths import token_folder
 
     config = load_config(options.config, options.set)
-    stats = measure(config, directory=token_folder(config), progress=tenths())
+    with preparation(not options.json) as progress:
+        stats = measure(config, directory=token_folder(config), progress=progress)
     stores = {s.name: s for s in stats.sources if s.store is not None}
     pushed = {} if options.push is None else _push(options.push, stores)
     if options.json:

@@ -43,7 +43,7 @@ def run(options: Options) -> int:
 
     from speedtronic.errors import ConfigError
     from speedtronic.shell.config import load_config
-    from speedtronic.shell.console import answer, complain, say, tenths
+    from speedtronic.shell.console import answer, complain, preparation, say
 
     if options.nodes < 1:
         raise ConfigError(f"--nodes: expected at least 1, found {options.nodes}")
@@ -61,14 +61,15 @@ def run(options: Options) -> int:
     arguments = ["--resume"] if options.resume else []
     arguments += ["--overwrite"] if options.overwrite else []
     swarm = Swarm(config, Path(options.config), overrides, options.nodes, arguments)
-    make_ready(
-        swarm,
-        Path(options.config),
-        resume=options.resume,
-        overwrite=options.overwrite,
-        preparing=tenths(),
-    )
     quiet = options.quiet or options.json
+    with preparation(not quiet) as preparing:
+        make_ready(
+            swarm,
+            Path(options.config),
+            resume=options.resume,
+            overwrite=options.overwrite,
+            preparing=preparing,
+        )
     with Interrupt() as interrupt:
         with SwarmTable(config.run.max_steps, quiet=quiet) as table:
             result = swarm.run(interrupt, table.show)

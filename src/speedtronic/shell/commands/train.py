@@ -88,7 +88,7 @@ def carry_out(
     from contextlib import nullcontext, redirect_stdout
     from pathlib import Path
 
-    from speedtronic.shell.console import answer, say, tenths
+    from speedtronic.shell.console import answer, preparation, say
     from speedtronic.shell.logs import logging_to
     from speedtronic.shell.rank_command import own_exit_code, train_along
     from speedtronic.shell.rank_place import read_place
@@ -102,13 +102,14 @@ def carry_out(
     # The one JSON object must be alone on stdout, whatever a model or a hook prints.
     aside = redirect_stdout(sys.stderr) if json else nullcontext()
     file = None if told.file is None else Path(told.file)
-    with aside, logging_to(level, file), own_exit_code(place):
+    bar = preparation(told.progress and not (quiet or json))
+    with aside, logging_to(level, file), own_exit_code(place), bar as preparing:
         result = train(
             config,
             resume=resume,
             overwrite=overwrite,
             progress=False if quiet else None,
-            preparing=tenths(),
+            preparing=preparing,
         )
     if json:
         fields = {name: getattr(result, name) for name in _TOLD}

@@ -85,7 +85,9 @@ def _append_all(source: Source, writer: StoreWriter, progress: Progress) -> None
             if chunk.last and done - saved >= SAVE_BYTES:
                 writer.save(part, chunk.place, done)
                 saved = done
-            progress(source.name, done, total)
+            progress(source.name, min(done, total), total)
+    if done < total:  # line ends and marks are no text
+        progress(source.name, total, total)
 
 
 @contextmanager

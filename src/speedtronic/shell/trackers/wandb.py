@@ -14,10 +14,12 @@ import logging
 import netrc
 import os
 import shutil
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from speedtronic.pure.metrics import StepRecord, scalars
 from speedtronic.shell.hooks import RunInfo
@@ -93,17 +95,41 @@ def choose_mode() -> Any:
     """The mode for ``wandb.init``: never one that would ask for a key.
 
     ``WANDB_MODE`` is followed where it can be; by default a run is online if a key is
-    configured and offline if not.
+    configured and its host answers, else offline: a run that could not be sent would
+    hold up the end of the training until it is given up.
     """
     named = os.environ.get("WANDB_MODE", "")
     wanted = "offline" if named == "dryrun" else named
     if wanted in ("disabled", "offline"):
         return wanted
     if key_configured():
-        return wanted or "online"
+        if wanted or reachable():
+            return wanted or "online"
+        logger.warning(
+            "%s does not answer; W&B stays offline, wandb sync sends the run later",
+            urlsplit(_service()).hostname,
+        )
+        return "offline"
     if wanted:
         logger.warning("WANDB_MODE=%s needs a key; W&B stays offline", wanted)
     return "offline"
+
+
+def reachable(timeout_s: float = 3.0) -> bool:
+    """Whether the service's host takes a connection, or a proxy is to be asked."""
+    address = urlsplit(_service())
+    if getproxies().get(address.scheme) and not proxy_bypass(address.hostname or ""):
+        return True
+    port = address.port or {"http": 80}.get(address.scheme, 443)
+    try:
+        socket.create_connection((address.hostname, port), timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
+def _service() -> str:
+    return os.environ.get("WANDB_BASE_URL") or f"https://{HOSTS[0]}"
 
 
 def key_configured() -> bool:
