@@ -94,7 +94,6 @@ def record_values() -> dict[str, Any]:
             stream=pending.header.stream,
             run=HEAD.run,
             serial=HEAD.serial,
-            manifest_id=HEAD.id,
             base_round=HEAD.round,
             base_id=HEAD.round_id,
             known=known,

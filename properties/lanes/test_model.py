@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from speedtronic.errors import Conflict, Denied, Missing
+from speedtronic.errors import Conflict, Corrupt, Missing
 from speedtronic.pure.blobname import collision
 from speedtronic.shell.lanes.base import ANY, Blob, Copy, Lane
 from speedtronic.shell.lanes.directory import DirectoryLane
@@ -53,7 +53,7 @@ class LaneMachine(RuleBasedStateMachine):
             n: tree[blob.name] if isinstance(blob, Copy) else blob  # type: ignore[misc]
             for n, blob in adds.items()
         }
-        return Denied if collision(result) else result
+        return Corrupt if collision(result) else result
 
     @rule(adds=ADDS, deletes=DELETES, parent=st.sampled_from(["head", "any"]))
     def commit(self, adds: dict[str, Blob], deletes: list[str], parent: str) -> None:

@@ -172,6 +172,7 @@ class World:
         return MasterSettings(
             node=node,
             life=life,
+            key=key_of(node) if scope.signed else "",
             lineage=lineage,
             limits=scope.limits,
             outer=(("rate", 1),),

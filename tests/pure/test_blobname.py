@@ -2,7 +2,14 @@
 
 import pytest
 
-from speedtronic.pure.blobname import MAX_NAME, MAX_PART, check_name, name_problem
+from speedtronic.pure.blobname import (
+    MAX_NAME,
+    MAX_PART,
+    check_name,
+    collision,
+    name_problem,
+    obstacles,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +95,12 @@ def test_other_names_are_refused(name: str) -> None:
 def test_what_is_no_text_is_no_name(name: object) -> None:
     """JSON from elsewhere may hold anything."""
     assert "expected text" in str(name_problem(name))
+
+
+def test_what_is_in_the_way() -> None:
+    """A name under it, a file where a folder has to be, another spelling."""
+    there = ["rounds/1/manifest.json/x", "rounds", "Rounds/2/y", "run.json"]
+    wanted = ["rounds/1/manifest.json"]
+    assert sorted(there[:3]) == obstacles(there, wanted)
+    assert collision([*wanted, "run.json"]) is None
+    assert [] == obstacles(wanted, wanted)

@@ -82,6 +82,29 @@ def collision(names: Iterable[str]) -> str | None:
     return f"{both[0]!r} is both a file and a folder" if both else None
 
 
+def obstacles(there: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    """Names that have to go before others can be files of the same folder tree.
+
+    >>> obstacles(["nodes/a/b", "NODES/x", "other"], ["nodes/a", "nodes/c"])
+    ['NODES/x', 'nodes/a/b']
+    """
+    spelled: dict[str, str] = {}
+    files, folders = set(wanted), set[str]()
+    for name in files:
+        parts = name.split("/")
+        paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        folders.update(paths[:-1])
+        spelled |= {path.lower(): path for path in paths}
+    found = []
+    for name in there:
+        parts = name.split("/")
+        paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        misspelled = any(spelled.get(p.lower(), p) != p for p in paths)
+        if misspelled or name in folders or files & set(paths[:-1]):
+            found.append(name)
+    return sorted(found)
+
+
 def _part_problem(part: str) -> str | None:
     if not part:
         return "a part is empty"

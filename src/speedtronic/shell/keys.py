@@ -17,6 +17,7 @@ from speedtronic.errors import ConfigError, StorageError
 from speedtronic.pure.round.names import check_node
 from speedtronic.shell.atomic import explained
 from speedtronic.shell.modes import PRIVATE_FILE, PRIVATE_FOLDER, make_folder
+from speedtronic.shell.regular import open_regular
 
 VARIABLE = "SPEEDTRONIC_KEYS"
 MAX_BYTES = 4096
@@ -129,22 +130,25 @@ def load(path: Path) -> Key:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            data = file.read(MAX_BYTES + 1)
+        with open_regular(path) as file:
+            found = os.fstat(file.fileno())
+            data = file.read(MAX_BYTES)
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: there is no key; `speedtronic key new` makes one"
         ) from None
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}") from error
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{path}: it belongs to another user")
     if mode & 0o077:
         raise ConfigError(
             f"{path}: expected a file that only its owner may read, found mode "
             f"{mode:04o}; say `chmod 600 {path}`, or make a new key if others saw it"
         )
     try:
-        private = load_pem_private_key(data[:MAX_BYTES], password=None)
+        private = load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         private = None
     if not isinstance(private, Ed25519PrivateKey):

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from speedtronic.errors import LaneError, RunError
+from speedtronic.errors import ConfigError, LaneError, RunError
 from speedtronic.shell.config import load_config
 from speedtronic.shell.data import open_data
 from speedtronic.shell.data.prepare import Progress
@@ -39,6 +39,11 @@ def make_ready(
         open_data(
             config, directory=token_folder(config), progress=preparing, **share
         ).close()
+        if config.distributed.key is not None:
+            raise ConfigError(
+                "distributed.key: a swarm's nodes have a key each; leave it out, or set"
+                " SPEEDTRONIC_KEYS to a folder"
+            )
         if trust_of(config, None).begins_signed:  # all are of one user
             load_or_create(key_file(name, config.distributed.key))
     _make_lane(swarm, resume, overwrite)

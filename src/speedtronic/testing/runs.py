@@ -182,7 +182,10 @@ class _Run:
                 made = self._leader.fold(effect)
                 if isinstance(made, Harm):
                     return events.Suspected(
-                        now_s=now_s, names=made.names, reason=made.reason
+                        now_s=now_s,
+                        names=made.names,
+                        reason=made.reason,
+                        certain=made.certain,
                     )
                 return events.Folded(now_s, *made)
             case events.Publish():
@@ -200,6 +203,7 @@ class _Run:
         settings = MasterSettings(
             node=node,
             life=life,
+            key=key.public if key else "",
             lineage=LINEAGE,
             limits=LIMITS,
             outer=to_numbers(self._rule),

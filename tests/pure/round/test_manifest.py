@@ -101,7 +101,7 @@ def test_the_largest_manifest_can_be_read() -> None:
             attrs.evolve(register, stream=node[-16:], node=node) for node in names
         ),
         standings=tuple(
-            Standing(node=node, strikes=999, until=999, round=1, reason="é" * 100)
+            Standing(node=node, strikes=999, until=8, round=1, reason="é" * 100)
             for node in names
         ),
         roster=attrs.evolve(roster, signature="f" * 128),

@@ -387,13 +387,18 @@ def test_a_quorum_that_stays_away_is_told_once() -> None:
     ] == lines
 
 
-def test_nodes_that_are_set_aside_make_a_quorum() -> None:
-    """Else their term would never end."""
+@pytest.mark.parametrize(
+    ("quorum", "heard"), [(1, ["other"]), (2, ["node-1", "other"])]
+)
+def test_nodes_that_are_set_aside_count_where_others_are_too_few(
+    quorum: int, heard: list[str]
+) -> None:
+    """Else no round would ever end their term."""
     limits = attrs.evolve(LIMITS, strikes=1, aside=3)
     start = genesis(limits=limits)
     standing = Standing(node="node-1", strikes=0, until=4, round=1, reason="nan")
     start = attrs.evolve(start, standings=(standing,))
-    session = leading(quorum=2, grace_s=0.0, limits=limits)
+    session = leading(quorum=quorum, grace_s=0.0, limits=limits)
     heads = [header(start), header(start, node="other", stream=OTHER)]
     [fold] = gathered(session, start, *heads)
-    assert ["other"] == [c.name.node for c in fold.accepted]
+    assert heard == sorted(c.name.node for c in fold.accepted)

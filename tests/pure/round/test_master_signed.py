@@ -9,9 +9,9 @@ from speedtronic.pure.round import events as e
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.roster import Member, Roster, added, founded, removed
 
-KEY, OWNER = "1" * 64, "9" * 64
+KEY, OWN, OWNER = "1" * 64, "2" * 64, "9" * 64
 START = genesis()
-ROSTER = founded(START.run, OWNER, {"leader": "2" * 64, "other": "3" * 64})
+ROSTER = founded(START.run, OWNER, {"leader": OWN, "other": "3" * 64})
 SIGNED = attrs.evolve(START, roster=ROSTER)
 MORE = added(ROSTER, Member(node="node-1", key=KEY, role="worker"))
 TTL_S = 60.0
@@ -25,7 +25,7 @@ def published(effects: list[e.Effect]) -> Manifest:
 
 def test_the_holder_publishes_what_the_owner_asks_for() -> None:
     """As a manifest of its own; the file that asked is removed with it."""
-    session = leading()
+    session = leading(key=OWN)
     effects = session.look(SIGNED, proposal=MORE)
     (publish,) = (x for x in effects if isinstance(x, e.Publish))
     new = publish.manifest
@@ -36,7 +36,7 @@ def test_the_holder_publishes_what_the_owner_asks_for() -> None:
 
 def test_an_older_roster_changes_nothing() -> None:
     """It may lie there still, or again."""
-    session = leading()
+    session = leading(key=OWN)
     now = attrs.evolve(SIGNED, roster=MORE)
     assert [] == [
         x for x in session.look(now, proposal=ROSTER) if isinstance(x, e.Publish)
@@ -45,7 +45,7 @@ def test_an_older_roster_changes_nothing() -> None:
 
 def test_a_prepared_round_gives_way() -> None:
     """What was decided by the old roster is decided again."""
-    session = leading(grace_s=0.0)
+    session = leading(grace_s=0.0, key=OWN)
     now = attrs.evolve(SIGNED, roster=MORE)
     work = header(now, node="node-1")
     session.look(now, work.name)
@@ -62,7 +62,7 @@ def test_a_prepared_round_gives_way() -> None:
 
 def test_a_holder_who_is_put_out_gives_the_lease_up() -> None:
     """It may not sign a manifest without itself."""
-    session = leading()
+    session = leading(key=OWN)
     new = published(session.look(SIGNED, proposal=removed(ROSTER, "leader")))
     assert (True, ROSTER) == (new.lease.released, new.roster)
     session.tell(e.Published)
@@ -80,7 +80,7 @@ def watched(session: Session, manifest: Manifest, asked: Roster | None) -> bool:
 
 def test_another_master_takes_over_for_the_one_put_out() -> None:
     """At once, with the new roster; that manifest is signed by itself."""
-    session = leading(node="other", life="98" * 8)
+    session = leading(node="other", life="98" * 8, key="3" * 64)
     asked = removed(ROSTER, "leader")
     new = published(session.look(SIGNED, proposal=asked))
     assert ("other", 1, asked) == (new.lease.node, new.lease.epoch, new.roster)
@@ -90,11 +90,32 @@ def test_another_master_takes_over_for_the_one_put_out() -> None:
 def test_who_is_no_master_never_leads() -> None:
     """Neither a worker of the roster nor a stranger, however old the lease is."""
     for node in ("node-1", "stranger"):
-        session = leading(node=node, life="98" * 8)
+        session = leading(node=node, life="98" * 8, key=KEY)
         assert not watched(session, attrs.evolve(SIGNED, roster=MORE), None)
     promoted = added(MORE, Member(node="node-1", key=KEY, role="master"))
-    session = leading(node="node-1", life="98" * 8)
+    session = leading(node="node-1", life="98" * 8, key=KEY)
     assert watched(session, attrs.evolve(SIGNED, roster=MORE), promoted)
+
+
+def test_another_key_leads_nothing() -> None:
+    """Nobody would believe its manifests, and the run would stand still."""
+    session = leading(node="other", life="98" * 8, key="7" * 64)
+    assert not watched(session, SIGNED, None)
+    session = leading(key="7" * 64)  # its own lease, from before
+    assert not watched(session, SIGNED, None)
+
+
+def test_a_leader_whose_key_is_replaced_steps_aside() -> None:
+    """It may not sign with the old one; with the new one it takes over again."""
+    new = Member(node="leader", key="7" * 64, role="master")
+    asked = added(ROSTER, new)
+    session = leading(key=OWN)
+    given = published(session.look(SIGNED, proposal=asked))
+    assert (True, ROSTER) == (given.lease.released, given.roster)
+    session = leading(life="98" * 8, key="7" * 64)
+    taken = published(session.look(given, proposal=asked))
+    assert ("leader", asked) == (taken.lease.node, taken.roster)
+    assert "" == chain.breaks(given, taken)
 
 
 def test_a_run_begins_with_its_roster() -> None:

@@ -5,6 +5,7 @@ import pytest
 from tests.pure.round.session import Session, joined, kinds, told, trained, working
 from tests.pure.round.values import accept, genesis, header, renew, rounds
 
+from speedtronic.pure.round import chain
 from speedtronic.pure.round import events as e
 from speedtronic.pure.round.roster import Member, added, founded, removed
 from speedtronic.pure.round.worker import may_train
@@ -241,10 +242,44 @@ def test_a_node_that_is_put_out_ends() -> None:
     """Also one whose key was replaced; what it has stays where it is."""
     start = genesis()
     roster = founded(start.run, "9" * 64, {"leader": "2" * 64, "node-1": "1" * 64})
-    session = joined(attrs.evolve(start, roster=roster), key="1" * 64)
+    signed = attrs.evolve(start, roster=roster)
+    session = joined(signed, key="1" * 64)
     other = Member(node="node-1", key="3" * 64, role="worker")
     for changed in (removed(roster, "node-1"), added(roster, other)):
-        now = attrs.evolve(renew(start), roster=changed)
+        now = chain.enrolled(signed, changed, f"{'ab' * 8}-1")
         (halt,) = attrs.evolve(session).look(now)
         assert isinstance(halt, e.Halt)
         assert "node-1" in halt.reason
+
+
+def test_a_new_key_that_its_owner_asked_for_is_waited_for() -> None:
+    """A leader has to publish it, perhaps the one of this very node."""
+    start = genesis()
+    roster = founded(start.run, "9" * 64, {"leader": "2" * 64, "node-1": "3" * 64})
+    signed = attrs.evolve(start, roster=roster)
+    session = joined(signed, key="3" * 64)
+    asked = added(roster, Member(node="node-1", key="1" * 64, role="worker"))
+    record = session.state.record
+    again = working(record, key="1" * 64)
+    assert [] == again.look(signed, proposal=asked)
+    assert [] == again.look(chain.enrolled(signed, asked, f"{'ab' * 8}-1"))
+
+
+def test_what_cannot_follow_is_not_believed() -> None:
+    """A key of a master that was stolen for a moment signs anything."""
+    session = joined(START)
+    forged = attrs.evolve(renew(START), outer=(("learning_rate", 1e30),))
+    assert "expected outer" in told(session.look(forged))
+    assert session.state.staged is None
+    leap = attrs.evolve(renew(START), serial=10**12)
+    session.look(leap)
+    assert session.state.staged is None
+    assert session.state.seen == START
+
+
+def test_an_older_manifest_that_stays_is_told_once() -> None:
+    """A short lag is not."""
+    session = joined(rounds(START, 2))
+    lines = [told(session.look(rounds(START, 1))) for _ in range(30)]
+    (line,) = filter(None, lines)
+    assert "the lane is at serial 1, this node has seen 2" in line

@@ -67,11 +67,16 @@ def test_a_node_is_asked_for_changed_and_taken_back(
     shown = capsys.readouterr().out
     assert "roster version 1" in shown
     assert "asked for, until a leader publishes it: me joins the roster" in shown
+    assert 0 == main(["roster", "add", lane, "me", Key(bytes(32)).public])
+    told = capsys.readouterr().out
+    assert "me has another key" in told
+    assert "worker now" not in told  # what is not said stays as it was
+    assert "limit" not in told
     assert 0 == main(["roster", "remove", lane, "me"])
     capsys.readouterr()
     assert 0 == main(["roster", "show", lane, "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert (1, 4) == (told["roster"]["version"], told["asked"]["version"])
+    assert (1, 5) == (told["roster"]["version"], told["asked"]["version"])
     assert told["roster"]["members"] == told["asked"]["members"]
 
 
@@ -80,7 +85,7 @@ def test_a_node_is_asked_for_changed_and_taken_back(
     [
         (["add", "me", "xyz"], "roster.key: expected a public key"),
         (["add", "../me", "5" * 64], "roster.node: expected 1 to 64 of"),
-        (["add", "me", "5" * 64, "--max-norm", "0"], "roster.max_norm: expected"),
+        (["add", "me", "5" * 64, "--max-norm", "-1"], "roster.max_norm: expected"),
         (["remove", "me"], "me is not in the roster; it has node-0, node-1"),
     ],
 )
@@ -93,6 +98,22 @@ def test_a_mistake_is_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
     assert before == parse_lane(lane).head()
+
+
+def test_what_the_owner_took_back_does_not_come_again(
+    lane: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where somebody puts the lane back to what it was."""
+    key, opened = Key(SECRET).public, parse_lane(lane)
+    assert 0 == main(["roster", "add", lane, "bob", key])
+    old = opened.read("roster.json", str(opened.head()))
+    assert 0 == main(["roster", "remove", lane, "bob"])
+    opened.commit({"roster.json": old}, parent=opened.head())
+    capsys.readouterr()
+    assert 0 == main(["roster", "add", lane, "dan", "5" * 64])
+    told = capsys.readouterr().out
+    assert "The roster is then dan (worker), node-0 (master), node-1 (master)" in told
+    assert b"bob" not in opened.read("roster.json", str(opened.head()))
 
 
 def test_only_the_owner_can_ask(

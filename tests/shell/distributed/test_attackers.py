@@ -125,6 +125,17 @@ def everything_deleted(lane: MemoryLane, folder: Path) -> None:
     lane.commit({"mine": b"now"}, tuple(lane.names("", head)), parent=ANY)
 
 
+def weights_replaced(lane: MemoryLane, folder: Path) -> None:
+    """The manifest stays as it is."""
+    lane.commit({names.WEIGHTS: b"ruin"}, parent=ANY)
+
+
+def a_name_in_the_way(lane: MemoryLane, folder: Path) -> None:
+    """Where the next round would be kept."""
+    kept = names.kept(newest(lane).round + 1, names.MANIFEST)
+    lane.commit({f"{kept}/x": b"", "NODES/x": b""}, parent=ANY)
+
+
 def garbage(lane: MemoryLane, folder: Path) -> None:
     """Over the root."""
     lane.commit({names.MANIFEST: b"{" * 1000}, parent=ANY)
@@ -141,6 +152,8 @@ def garbage(lane: MemoryLane, folder: Path) -> None:
         forged_leader,
         rolled_back,
         everything_deleted,
+        weights_replaced,
+        a_name_in_the_way,
         garbage,
     ],
 )

@@ -346,3 +346,39 @@ def test_what_a_rule_made_much_smaller_is_told(tmp_path: Path) -> None:
     made = run.leader.fold(e.Fold(revision=run.head, manifest=manifest, accepted=found))
     assert isinstance(made, Round)
     assert (sent[2].name,) == made.clipped
+
+
+def test_a_model_that_is_not_finite_is_not_published(tmp_path: Path) -> None:
+    """Each delta is finite; the largest one is to blame."""
+    run = begun(tmp_path)
+    sent = [run.send(n, 9, size=1e37 if n == "b" else 1.0) for n in "abc"]
+    found = run.inspect(*sent)
+    rule = RoundRule(outer=OuterRule(learning_rate=1e3, momentum=0.9))
+    manifest = attrs.evolve(run.manifest, outer=to_numbers(rule))
+    made = run.leader.fold(e.Fold(revision=run.head, manifest=manifest, accepted=found))
+    assert isinstance(made, Harm)
+    assert (sent[1].name,) == made.names
+
+
+def test_what_is_kept_is_what_was_judged(tmp_path: Path) -> None:
+    """Also where somebody wrote over it between the judgement and the commit."""
+    run = begun(tmp_path)
+    sent = run.send("a", 9)
+    found = run.inspect(sent)
+    fold = e.Fold(revision=run.head, manifest=run.manifest, accepted=found)
+    files = folded(run.leader, fold)
+    good = run.lane.read(sent.name.path, run.head)
+    run.lane.commit({sent.name.path: b"ruin"}, parent=run.head)
+    registers = tuple(decide(run.manifest, c.header, "accepted") for c in found)
+    new = chain.decided(run.manifest, registers, (), f"{values.LIFE}-1", files)
+    kept = sent.name.kept(1)
+    run.leader.publish(
+        e.Publish(
+            parent=run.head,
+            manifest=new,
+            fresh=True,
+            copies=((sent.name.path, kept),),
+            deletes=(sent.name.path,),
+        )
+    )
+    assert good == run.lane.read(kept, run.head)

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from speedtronic.errors import RunError
+from speedtronic.errors import ConfigError, Corrupt, RunError
 from speedtronic.pure.config import Config, Distributed
 from speedtronic.pure.round.roster import Member, added
 from speedtronic.shell.distributed.membership import (
@@ -89,7 +89,26 @@ def test_what_is_kept_goes_before_what_is_seen() -> None:
         trust_of(config, known).version,
     )
     told = Config(distributed=Distributed(owner="d" * 64))
-    assert "d" * 64 == trust_of(told, known).owner
+    assert "d" * 64 == trust_of(told, None).owner
+    for kept in (known, Membership(RUN)):  # whatever a lane says now
+        with pytest.raises(ConfigError, match="begin another run folder"):
+            trust_of(told, kept)
+
+
+def test_an_open_run_gets_no_owner(tmp_path: Path) -> None:
+    """Whoever can write to its lane would be that."""
+    keys = made_up_keys(1)
+    start = recorded_run(MemoryLane(), rounds=1, nodes=1, keys=keys)
+    trust = trust_of(Config(), Membership(start.run))
+    with pytest.raises(Corrupt, match="was open, here it has an owner"):
+        trust.manifest(signed_manifest(start, keys["node-0"]))
+
+
+def test_a_key_that_is_gone_is_not_replaced_in_silence(tmp_path: Path) -> None:
+    """Its roster has the old one, and whoever leads with another is not believed."""
+    section = Distributed(node_id="a", key=str(tmp_path / "a.pem"))
+    with pytest.raises(ConfigError, match="the key of this node is gone"):
+        node_key(Config(distributed=section), Trust(owner=OWNER), member=True)
 
 
 def test_a_key_is_made_when_it_is_needed(tmp_path: Path) -> None:

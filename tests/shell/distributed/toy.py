@@ -126,6 +126,7 @@ def coordinator(
         MasterSettings(
             node=node,
             life=life,
+            key=key.public if key else "",
             lineage=LINEAGE,
             limits=Limits(),
             outer=to_numbers(RULE),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedtronic.errors import Denied, Missing
+from speedtronic.errors import Corrupt, Missing
 from speedtronic.shell.lanes.base import Copy, check_commit, grow
 
 
@@ -29,5 +29,5 @@ def test_what_is_absent_is_named() -> None:
 def test_collisions_are_of_the_result() -> None:
     """A name may take the place of one that collides and goes."""
     assert {"A": 2} == grow("here", {"a": 1}, {"A": 2}, {}, ["a"])
-    with pytest.raises(Denied, match="here: 'A' and 'a'"):
+    with pytest.raises(Corrupt, match="here: 'A' and 'a'"):
         grow("here", {"a": 1}, {"A": 2}, {}, [])

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from speedtronic.errors import Conflict, Denied, Missing, StorageError
+from speedtronic.errors import Conflict, Corrupt, Missing, StorageError
 from speedtronic.shell.lanes.base import ANY, Copy, Lane
 from speedtronic.shell.lanes.directory import DirectoryLane
 from speedtronic.shell.lanes.faulty import faulty
@@ -200,10 +200,10 @@ def test_names_outside_the_grammar_are_refused(lane: Lane, name: str) -> None:
 def test_names_that_collide_are_denied(lane: Lane, names: tuple[str, str]) -> None:
     """Neither in one commit nor in two."""
     one, other = names
-    with pytest.raises(Denied):
+    with pytest.raises(Corrupt):
         lane.commit({one: b"1", other: b"2"}, parent=None)
     first = lane.commit({one: b"1"}, parent=None)
-    with pytest.raises(Denied):
+    with pytest.raises(Corrupt):
         lane.commit({other: b"2"}, parent=ANY)
     assert lane.head() == first
     lane.commit({other: b"2"}, [one], parent=first)

@@ -12,6 +12,7 @@ would move the ledger of a stream whose node never sent it.
 What is known of a payload comes in as facts. Nothing here reads a tensor.
 """
 
+from statistics import median
 from typing import Literal
 
 import attrs
@@ -92,15 +93,33 @@ class Decisions:
         )
 
 
+@attrs.frozen(kw_only=True)
+class Usual:
+    """What the deltas of several nodes are like."""
+
+    norm: float  # their median
+    steps: float  # the median of the inner steps in them
+
+
 def admit(
-    manifest: Manifest, candidates: tuple[Candidate, ...], bounds: Bounds
+    manifest: Manifest,
+    candidates: tuple[Candidate, ...],
+    bounds: Bounds,
+    needed: int = 1,
 ) -> Decisions:
     """Decide what a round on top of ``manifest`` does with what lies on the lane.
 
     At most one delta per stream counts, the newest cut, and one per node, so that no
     node is heard more than another. If the round cannot take all, the streams that have
     waited longest go first: serving them by name would starve the last ones. A node
-    that is set aside waits.
+    that is set aside waits, unless the others are fewer than a round needs: else a run
+    of few nodes would wait for the end of a term that only rounds can bring.
+
+    Args:
+        manifest: that the round stands on.
+        candidates: what lies on the lane.
+        bounds: of this leader.
+        needed: deltas without which there is no round.
     """
     garbage: list[Broken] = []
     newest: dict[str, Candidate] = {}
@@ -117,13 +136,14 @@ def admit(
     ready: list[Candidate] = []
     waiting: list[Candidate] = []
     left, most = room(manifest), manifest.limits.per_round
-    usual = _usual_norm(served, bounds)
-    for candidate in served:
+    heard = [c for c in served if not _aside(manifest, c)]
+    usual = _usual(heard, bounds)
+    for candidate in [*heard, *(c for c in served if _aside(manifest, c))]:
         node = candidate.name.node
-        if aside(manifest.standings, node, manifest.round + 1):
+        if len(ready) >= needed and _aside(manifest, candidate):
             waiting.append(candidate)
             continue
-        limit = norm_limit(manifest, node, bounds, usual)
+        limit = norm_limit(manifest, candidate.header, bounds, usual)
         refusal = refuse(candidate, attrs.evolve(bounds, norm=limit))
         if refusal is not None:
             if len(refused) < left:
@@ -140,36 +160,48 @@ def admit(
     )
 
 
+def _aside(manifest: Manifest, candidate: Candidate) -> bool:
+    node = candidate.name.node
+    return aside(manifest.standings, node, manifest.round + 1) is not None
+
+
 def norm_limit(
-    manifest: Manifest, node: str, bounds: Bounds, usual: float | None
+    manifest: Manifest, header: Header, bounds: Bounds, usual: Usual | None
 ) -> float:
     """The largest norm that a delta of a node may have.
 
     Args:
         manifest: whose limits and roster hold.
-        node: that made it.
+        header: of the delta.
         bounds: of this leader.
-        usual: the median norm of the deltas at hand; None if there are too few.
+        usual: what deltas at hand are like; None if there are too few.
     """
     limits, roster = manifest.limits, manifest.roster
-    member = roster.member(node) if roster else None
+    member = roster.member(header.node) if roster else None
     found = [bounds.norm]
     if limits.max_norm:
         found.append(limits.max_norm)
     if limits.norm_ratio and usual is not None:
-        found.append(limits.norm_ratio * usual)
+        more = max(1.0, header.inner_steps / max(1.0, usual.steps))
+        found.append(limits.norm_ratio * usual.norm * more)
     if member and member.max_norm is not None:
         found.append(member.max_norm)
     return min(found)
 
 
-def _usual_norm(candidates: list[Candidate], bounds: Bounds) -> float | None:
-    """The median norm of what could count; of two nothing can be said."""
-    found = sorted(c.facts.norm for c in candidates if refuse(c, bounds) is None)
+def _usual(candidates: list[Candidate], bounds: Bounds) -> Usual | None:
+    """Of what could count, one delta per node; of two nothing can be said."""
+    of_node: dict[str, Candidate] = {}
+    for c in candidates:
+        if refuse(c, bounds) is None:
+            of_node.setdefault(c.name.node, c)
+    found = of_node.values()
     if len(found) < 3:
         return None
-    half = len(found) // 2
-    return found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2
+    return Usual(
+        norm=median(c.facts.norm for c in found),
+        steps=median(c.header.inner_steps for c in found),
+    )
 
 
 def unsigned(manifest: Manifest, header: Header, signed_by: str) -> str:

@@ -213,7 +213,6 @@ def differs(
     lineage: str,
     run: str | None,
     serial: int,
-    manifest_id: str | None,
     round: int,
     round_id: str | None,
 ) -> str:
@@ -227,7 +226,6 @@ def differs(
         lineage: of the node's config.
         run: the run that it belongs to, None before it has seen one.
         serial: of the newest manifest that it knows, -1 for none.
-        manifest_id: the id of that manifest.
         round: its round.
         round_id: the id of that round.
     """
@@ -240,8 +238,6 @@ def differs(
         return f"the lane holds run {manifest.run}, this node belongs to {run}"
     if manifest.serial < serial or round_id is None:
         return ""
-    if manifest.serial == serial and manifest.id != manifest_id:
-        return f"serial {serial} was {manifest_id}, now it is {manifest.id}"
     if manifest.round < round:
         return f"the run went back from round {round} to round {manifest.round}"
     found = manifest.recent_id(round)

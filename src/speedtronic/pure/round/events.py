@@ -303,6 +303,7 @@ class Suspected:
     now_s: float
     names: tuple[DeltaName, ...]
     reason: str
+    certain: bool = True  # false where nothing tells them apart
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from collections import Counter
 
 import attrs
 
-from speedtronic.pure.round.admit import Broken, turn
+from speedtronic.pure.round.admit import Broken, Facts, turn
 from speedtronic.pure.round.events import Inspect, Inspected, Suspected, View
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master_state import Master, MasterStep
@@ -30,22 +30,41 @@ def inspect(state: Master, view: View, manifest: Manifest) -> MasterStep:
         for d in unknown
         if d.bytes > bounds.file_bytes
     ]
+    if roster := manifest.roster:
+        strangers = {d.name for d in unknown if roster.member(d.name.node) is None}
+        large += [
+            Broken(name, f"node {name.node} is not in the roster")
+            for name in sorted(strangers - {b.name for b in large})
+        ]
+        unknown = [d for d in unknown if d.name not in strangers]
     if large:
         state = attrs.evolve(state, broken=(*state.broken, *large)[:most])
     room = min(most - len(state.candidates), limits.per_round)
     if state.inspecting or room <= 0 or view.revision is None:
         return state, ()
     small = [d.name for d in unknown if d.bytes <= bounds.file_bytes]
-    held = Counter(name.node for name in known)
-    wanted: list[DeltaName] = []
-    for name in sorted(small, key=lambda name: turn(manifest, name)):
-        if len(wanted) < room and held[name.node] < CANDIDATES_PER_NODE:
-            wanted.append(name)
-            held[name.node] += 1
+    wanted = _chosen(state, manifest, small)[:room]
     if not wanted:
         return state, ()
     state = attrs.evolve(state, inspecting=True)
     return state, (Inspect(revision=view.revision, names=tuple(wanted)),)
+
+
+def _chosen(
+    state: Master, manifest: Manifest, names: list[DeltaName]
+) -> list[DeltaName]:
+    """Which to read: some of each node, those first that have waited longest.
+
+    Of one node the streams come first that have counted: names are free, work is not.
+    """
+    held = Counter(c.name.node for c in state.candidates)
+    chosen: list[DeltaName] = []
+    new = {name: manifest.register(name.stream) is None for name in names}
+    for name in sorted(names, key=lambda n: (new[n], turn(manifest, n))):
+        if held[name.node] < CANDIDATES_PER_NODE:
+            chosen.append(name)
+            held[name.node] += 1
+    return sorted(chosen, key=lambda name: turn(manifest, name))
 
 
 def inspected(state: Master, event: Inspected) -> Master:
@@ -61,11 +80,18 @@ def inspected(state: Master, event: Inspected) -> Master:
 
 
 def suspect(state: Master, event: Suspected) -> Master:
-    """Hold it against deltas that a round with them would do harm."""
+    """Hold it against deltas that a round with them would do harm.
+
+    Where it is not certain whose fault it was, the work may come again.
+    """
+
+    def blamed(facts: Facts) -> Facts:
+        if event.certain:
+            return attrs.evolve(facts, harm=event.reason)
+        return attrs.evolve(facts, objection=event.reason)
+
     candidates = tuple(
-        attrs.evolve(c, facts=attrs.evolve(c.facts, harm=event.reason))
-        if c.name in event.names
-        else c
+        attrs.evolve(c, facts=blamed(c.facts)) if c.name in event.names else c
         for c in state.candidates
     )
     return attrs.evolve(state, candidates=candidates)

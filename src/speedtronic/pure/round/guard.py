@@ -6,6 +6,7 @@ left. The work is bounded: what is not resolved by then is blamed together, and 
 not found is tried with the next attempt at the round.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -13,12 +14,16 @@ T = TypeVar("T")
 
 
 def rises(before: float, after: float, bound: float) -> bool:
-    """Whether a loss rose by more than a share of what it was; NaN always did.
+    """Whether a loss rose by more than a share of what it was; to NaN it always did.
+
+    Where there was no loss to begin with nothing can rise.
 
     >>> rises(2.0, 2.05, 0.05), rises(2.0, 2.2, 0.05), rises(2.0, float("nan"), 0.05)
     (False, True, True)
+    >>> rises(float("nan"), 2.0, 0.05)
+    False
     """
-    return not after <= before + bound * abs(before)
+    return not math.isnan(before) and not after <= before + bound * abs(before)
 
 
 def culprits(

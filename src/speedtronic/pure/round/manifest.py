@@ -33,6 +33,7 @@ from speedtronic.pure.round.standing import Standing
 
 SCHEMA = 2
 MAX_MANIFEST_BYTES = 16 * 2**20  # a full ledger, standings and roster
+MAX_SERIAL = 10**13  # none that counts by one comes near
 FILES_PER_COMMIT = 50  # adds and deletes: larger commits are slow, and time out
 MAX_REASON = 300  # characters
 
@@ -251,6 +252,15 @@ def _contradictions(m: Manifest) -> list[str]:
         told.append(f"roster: it is of run {m.roster.run}")
     if m.roster and not m.roster.may_lead(m.lease.node):
         told.append(f"lease: {m.lease.node} is not a master in the roster")
+    if m.serial > MAX_SERIAL:
+        told.append(f"serial: expected at most {MAX_SERIAL}, found {m.serial}")
+    if m.lease.epoch + m.lease.renewals > m.serial:
+        told.append(f"lease: more epochs and renewals than the serial {m.serial}")
+    latest = m.round + 1 + m.limits.aside
+    if any(s.until > latest or s.round > m.round + 1 for s in m.standings):
+        told.append(f"standings: found a term beyond round {latest}")
+    if len({name.node for name in m.accepted}) != len(m.accepted):
+        told.append("accepted: found a node twice")
     oldest = m.round + 1 - m.limits.window
     if any(not oldest <= r.round <= m.round + 1 for r in m.ledger):
         told.append("ledger: found a register outside the window")

@@ -13,6 +13,7 @@ rounds safe.
 import attrs
 
 from speedtronic.pure.round.admit import Decisions, admit
+from speedtronic.pure.round.audit import impossible
 from speedtronic.pure.round.backoff import share
 from speedtronic.pure.round.chain import differs
 from speedtronic.pure.round.events import (
@@ -45,6 +46,7 @@ from speedtronic.pure.round.master_state import (
     MasterStep,
     Prepared,
     leads,
+    may_lead,
     pause_s,
     start_master,
 )
@@ -134,7 +136,6 @@ def _looked(state: Master, now_s: float, view: View) -> MasterStep:
     state = attrs.evolve(state, looking=False, failures=0, look_at_s=again_s)
     if seen and _spoiled(seen, view):
         return _restored(state, now_s, view, seen)
-    state = attrs.evolve(state, spoiled=0)
     if manifest is None:
         # An empty lane, as it answered itself; an outage never looks like this. Who
         # has known a run begins no other: this may be another lane, or a mistake.
@@ -144,6 +145,9 @@ def _looked(state: Master, now_s: float, view: View) -> MasterStep:
         return state, effects + more
     if told := _differs(state, manifest):
         return attrs.evolve(state, ended="halted"), (*effects, Halt(told))
+    if seen and (told := impossible(seen, manifest)):
+        return _restored(state, now_s, attrs.evolve(view, spoiled=told), seen)
+    state = attrs.evolve(state, spoiled=0)
     if seen is None or manifest.id != seen.id:
         held = leads(state)
         state = attrs.evolve(
@@ -174,10 +178,13 @@ def _restored(state: Master, now_s: float, view: View, seen: Manifest) -> Master
     if state.spoiled < SPOILED_LOOKS or state.folding:
         return state, ()
     if not leads(state):
-        roster, settings = seen.roster, state.settings
+        settings = state.settings
         patience_s = settings.ttl_s * (1 + JITTER * share(settings.life))
-        outside = roster is not None and not roster.may_lead(settings.node)
-        if outside or drained or now_s - state.changed_s < patience_s:
+        if (
+            not may_lead(state, seen.roster)
+            or drained
+            or now_s - state.changed_s < patience_s
+        ):
             return state, ()
     why = view.spoiled or "an older manifest, or none, lies there"
     told = Tell("warning", f"the lane was spoiled ({why}); putting the run back")
@@ -192,7 +199,6 @@ def _differs(state: Master, manifest: Manifest) -> str:
         lineage=state.settings.lineage,
         run=state.run,
         serial=seen.serial if seen else -1,
-        manifest_id=seen.id if seen else None,
         round=seen.round if seen else -1,
         round_id=seen.round_id if seen else None,
     )
@@ -208,7 +214,7 @@ def _watch(state: Master, now_s: float, view: View, manifest: Manifest) -> Maste
     state = attrs.evolve(state, prepared=None, quorum_s=None)
     asked = view.proposal if newer(manifest.roster, view.proposal) else None
     roster = asked or manifest.roster
-    if roster and not roster.may_lead(settings.node):
+    if not may_lead(state, roster):
         return attrs.evolve(state, drained=state.stop_s is not None), ()
     if asked and not asked.may_lead(manifest.lease.node):
         return take_over(state, view, manifest)  # its holder cannot publish that
@@ -230,9 +236,9 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
     prepared, settings = state.prepared, state.settings
     asked = view.proposal
     if asked and newer(manifest.roster, asked):
-        if asked.may_lead(settings.node):
+        if may_lead(state, asked):
             return enrol(state, view, manifest, asked)
-        return release(state, view, manifest)
+        return release(state, view, manifest)  # it may not sign one without itself
     if prepared and prepared.files:
         return close_round(state, view, manifest, prepared, prepared.files)
     state, effects = inspect(state, view, manifest)
@@ -240,7 +246,8 @@ def _lead(state: Master, now_s: float, view: View, manifest: Manifest) -> Master
     if state.folding:  # perhaps for longer than a lease lasts
         state, more = renew(state, view, manifest) if overdue else (state, ())
         return state, effects + more
-    decisions = admit(manifest, state.candidates, settings.bounds)
+    needed = max(settings.quorum, settings.least)
+    decisions = admit(manifest, state.candidates, settings.bounds, needed)
     garbage = (*decisions.garbage, *state.broken)
     decisions = attrs.evolve(decisions, garbage=garbage)
     state, more = _sorted_out(state, decisions)

@@ -32,6 +32,7 @@ class MasterSettings:
 
     node: str
     life: str  # drawn when the process starts: 16 hex digits
+    key: str = ""  # the public key that its manifests are signed with
     lineage: str
     limits: Limits
     outer: tuple[tuple[str, Scalar], ...]  # numbers of the outer step, for readers
@@ -128,7 +129,13 @@ def leads(state: Master) -> bool:
         return False
     lease = manifest.lease
     mine = (lease.node, lease.life) == (settings.node, settings.life)
-    return mine and not lease.released
+    return mine and not lease.released and may_lead(state, manifest.roster)
+
+
+def may_lead(state: Master, roster: Roster | None) -> bool:
+    """Whether a manifest of this process would be believed."""
+    settings = state.settings
+    return roster is None or roster.may_lead(settings.node, settings.key)
 
 
 def nonce(state: Master) -> str:

@@ -8,24 +8,14 @@ from speedtronic.pure.round.admit import Decisions
 from speedtronic.pure.round.events import Tell
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.master_state import Master, MasterStep
-from speedtronic.pure.round.standing import aside
 
 
 def counted(
     state: Master, now_s: float, manifest: Manifest, decisions: Decisions
 ) -> MasterStep:
-    """Since when the quorum is there; say so once if it stays away.
-
-    Nodes that are set aside are there. If they were not counted, a run of few nodes
-    would wait for a round that their term cannot end without.
-    """
+    """Since when the quorum is there; say so once if it stays away."""
     settings, found = state.settings, {c.name.node for c in decisions.accepted}
-    held = {
-        c.name.node
-        for c in decisions.waiting
-        if aside(manifest.standings, c.name.node, manifest.round + 1)
-    }
-    if len(decisions.accepted) + len(held) >= settings.quorum:
+    if len(decisions.accepted) >= settings.quorum:
         since_s = now_s if state.quorum_s is None else state.quorum_s
         return attrs.evolve(state, quorum_s=since_s, short_s=None), ()
     since_s = now_s if state.short_s is None or not found else state.short_s

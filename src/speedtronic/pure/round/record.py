@@ -66,7 +66,6 @@ class Record:
     stream: str
     run: str | None = None  # once known, this node never begins another one
     serial: int = -1  # of the newest manifest taken in
-    manifest_id: str | None = None
     base_round: int = -1
     base_id: str | None = None
     known: Register | None = None  # the own register in that manifest
@@ -92,7 +91,6 @@ def taken_in(record: Record, manifest: Manifest) -> Record:
         record,
         run=manifest.run,
         serial=manifest.serial,
-        manifest_id=manifest.id,
         base_round=manifest.round,
         base_id=manifest.round_id,
     )
@@ -105,7 +103,6 @@ def fork(record: Record, manifest: Manifest) -> str:
         lineage=record.lineage,
         run=record.run,
         serial=record.serial,
-        manifest_id=record.manifest_id,
         round=record.base_round,
         round_id=record.base_id,
     )
@@ -166,7 +163,6 @@ _RECORD: dict[str, plain.Reader[Any]] = {
     "stream": headers.word_text,
     "run": plain.optional(headers.word_text),
     "serial": plain.integer(-1),
-    "manifest_id": plain.optional(headers.hash_text),
     "base_round": plain.integer(-1),
     "base_id": plain.optional(headers.hash_text),
     "known": plain.optional(_known),

@@ -56,10 +56,17 @@ class Roster:
         """The entry of a node."""
         return next((m for m in self.members if m.node == node), None)
 
-    def may_lead(self, node: str) -> bool:
-        """Whether a node may publish rounds."""
+    def may_lead(self, node: str, key: str | None = None) -> bool:
+        """Whether a node may publish rounds, with that key if it is told."""
         member = self.member(node)
-        return member is not None and member.role == "master"
+        if member is None or key not in (None, member.key):
+            return False
+        return member.role == "master"
+
+    def lets_in(self, node: str, key: str) -> bool:
+        """Whether deltas of a node count that this key signs."""
+        member = self.member(node)
+        return member is not None and member.key == key
 
 
 def founded(run: str, owner: str, keys: Mapping[str, str]) -> Roster:
@@ -70,9 +77,14 @@ def founded(run: str, owner: str, keys: Mapping[str, str]) -> Roster:
         owner: its public key.
         keys: public key of each node; all of them may lead.
 
+    Raises:
+        ValueError: two nodes have the same key.
+
     >>> founded("0" * 16, "a" * 64, {"node-0": "b" * 64}).may_lead("node-0")
     True
     """
+    if len(set(keys.values())) != len(keys):
+        raise ValueError(f"two of the nodes {', '.join(sorted(keys))} have one key")
     members = tuple(
         Member(node=node, key=key, role="master") for node, key in sorted(keys.items())
     )

@@ -6,6 +6,7 @@ here stops training.
 
 import attrs
 
+from speedtronic.pure.round.audit import impossible
 from speedtronic.pure.round.events import (
     Effect,
     Failed,
@@ -19,6 +20,7 @@ from speedtronic.pure.round.events import (
 )
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.record import fork
+from speedtronic.pure.round.roster import Roster, newer
 from speedtronic.pure.round.worker_state import (
     Staged,
     Worker,
@@ -27,6 +29,7 @@ from speedtronic.pure.round.worker_state import (
     retry_s,
 )
 
+OLDER_LOOKS = 10  # in a row, before it is told
 MAX_HEADERS = 16  # of the own node that are read to find where the data goes on
 
 
@@ -50,9 +53,22 @@ def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
         return attrs.evolve(state, emptied=True), (*effects, Tell("warning", text))
     if told := fork(record, manifest):
         return attrs.evolve(state, ended="halted"), (*effects, Halt(told))
-    if manifest.serial < record.serial:
-        return state, effects  # a head that lags; never take in an older manifest
-    if told := _left_out(state, manifest):
+    if manifest.serial < record.serial:  # never take in an older manifest
+        state = attrs.evolve(state, older=state.older + 1)
+        if state.older != OLDER_LOOKS:
+            return state, effects  # a head that lags
+        text = (
+            f"the lane is at serial {manifest.serial}, this node has seen "
+            f"{record.serial}; it trains on and waits until the run is there again"
+        )
+        return state, (*effects, Tell("warning", text))
+    if state.seen and (told := impossible(state.seen, manifest)):
+        return unanswered(state, Failed(now_s, Look(), told))
+    state = attrs.evolve(state, older=0, seen=manifest)
+    if told := _left_out(state, manifest.roster):
+        asked = newer(manifest.roster, view.proposal)
+        if asked and not _left_out(state, view.proposal):
+            return state, effects  # its owner has let it in, a leader will say so
         return _outside(state, told, effects)
     state = attrs.evolve(_reconciled(state, now_s, view, manifest), emptied=False)
     if manifest.serial > record.serial:
@@ -60,23 +76,24 @@ def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
     return state, effects
 
 
-def _left_out(state: Worker, manifest: Manifest) -> str:
-    """Why the roster does not have this node, in words; empty if it has."""
+def _left_out(state: Worker, roster: Roster | None) -> str:
+    """Why a roster does not have this node, in words; empty if it has."""
     node, key = state.settings.node, state.settings.key
-    if manifest.roster is None:
+    if roster is None or roster.lets_in(node, key):
         return ""
-    member = manifest.roster.member(node)
-    if member is None:
+    if roster.member(node) is None:
         return f"node {node} is not in the run's roster"
-    if member.key != key:
-        return f"the run's roster has another key for node {node}"
-    return ""
+    return f"the run's roster has another key for node {node}"
 
 
 def _outside(state: Worker, told: str, effects: tuple[Effect, ...]) -> WorkerStep:
     """Wait to be let in; one who was in before has been put out, and ends."""
     if state.record.joined:
-        text = f"{told} any more; what it trained since its last delta stays here"
+        text = (
+            f"{told}; what it trained since its last delta stays here. Its owner lets"
+            f" it in again with: speedtronic roster add LANE {state.settings.node}"
+            f" {state.settings.key}"
+        )
         return attrs.evolve(state, ended="halted"), (*effects, Halt(text))
     if state.left_out:
         return state, effects

@@ -78,6 +78,8 @@ class Worker:
     upload_failures: int = 0
     fetch_failures: int = 0  # in a row
     emptied: bool = False  # it was told that the lane is empty
+    seen: Manifest | None = None  # the newest that this process believed
+    older: int = 0  # looks in a row that found one older than the record's
     left_out: bool = False  # it was told that the roster does not have it
     stop_s: float | None = None
     ended: Literal["", "stopped", "halted"] = ""

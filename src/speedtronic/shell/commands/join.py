@@ -45,9 +45,10 @@ def run(options: Options) -> int:
     from speedtronic.shell.commands.train import carry_out
     from speedtronic.shell.console import note
     from speedtronic.shell.distributed.joining import find_run, join_run
+    from speedtronic.shell.distributed.recording import owner_of
 
     joining = join_run(
-        find_run(options.lane, options.owner),
+        find_run(options.lane, owner_of(options.owner)),
         _overrides(options),
         role=options.role,
         trust=options.trust,

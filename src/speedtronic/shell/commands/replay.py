@@ -56,7 +56,7 @@ def run(options: Options) -> int:
     import attrs
 
     from speedtronic.shell.console import answer, complain, note, say
-    from speedtronic.shell.distributed.recording import lane_of_a_run
+    from speedtronic.shell.distributed.recording import lane_of_a_run, owner_of
     from speedtronic.shell.distributed.replay import replay
     from speedtronic.shell.progress import ProgressBar
 
@@ -82,7 +82,7 @@ def run(options: Options) -> int:
             lane,
             first=options.first,
             last=options.last,
-            owner=options.owner,
+            owner=owner_of(options.owner),
             progress=show,
         )
     code = 0 if found.ok else 1

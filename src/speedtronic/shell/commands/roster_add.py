@@ -1,7 +1,6 @@
 """``speedtronic roster add``: let a node take part, or change its key, role, limit."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from speedtronic.shell.options import choice, flag, option, positional
 
@@ -13,9 +12,16 @@ class Options:
     lane: str = positional("where the run is: dir:PATH or hub:OWNER/NAME", name="lane")
     node: str = positional("the node's name", name="node")
     key: str = positional("its public key; `speedtronic key show` says it", name="key")
-    role: str = choice("a master may also lead", ["worker", "master"], default="worker")
+    role: str = choice(
+        "a master may also lead; as it was, or worker for a new node",
+        ["worker", "master", "same"],
+        default="same",
+    )
     max_norm: float | None = option(
-        "refuse deltas of it with a larger norm", default=None, metavar="X", kind=float
+        "refuse deltas of it with a larger norm; 0 for no limit, as it was by default",
+        default=None,
+        metavar="X",
+        kind=float,
     )
     owner_key: str | None = option(
         "file of the owner's private key (default: among the keys of this machine)",
@@ -39,17 +45,24 @@ def run(options: Options) -> int:
     from speedtronic.shell.console import answer, say
     from speedtronic.shell.distributed.enrolment import ask
 
-    role: Literal["worker", "master"] = (
-        "master" if options.role == "master" else "worker"
-    )
-    entry = {"node": options.node, "key": options.key, "role": role}
-    try:
-        member = rosters.member_from_plain(
-            {**entry, "max_norm": options.max_norm}, "roster"
-        )
-    except Corrupt as error:
-        raise ConfigError(str(error)) from None
-    told = ask(options.lane, lambda old: rosters.added(old, member), options.owner_key)
+    def change(old: rosters.Roster) -> rosters.Roster:
+        was = old.member(options.node)
+        limit = was.max_norm if was else None
+        if options.max_norm is not None:
+            limit = options.max_norm or None
+        role = options.role
+        if role == "same":
+            role = was.role if was else "worker"
+        entry = {"node": options.node, "key": options.key}
+        try:
+            member = rosters.member_from_plain(
+                {**entry, "role": role, "max_norm": limit}, "roster"
+            )
+        except Corrupt as error:
+            raise ConfigError(str(error)) from None
+        return rosters.added(old, member)
+
+    told = ask(options.lane, change, options.owner_key)
     if options.json:
         answer({"ok": True, "exit_code": 0, "told": told})
     else:

@@ -32,10 +32,10 @@ def run(options: Options) -> int:
     import attrs
 
     from speedtronic.shell.console import answer, complain, say
-    from speedtronic.shell.distributed.recording import lane_of_a_run
+    from speedtronic.shell.distributed.recording import lane_of_a_run, owner_of
     from speedtronic.shell.distributed.status import status
 
-    found = status(lane_of_a_run(options.lane), owner=options.owner)
+    found = status(lane_of_a_run(options.lane), owner=owner_of(options.owner))
     code = 1 if found.problems else 0
     complain(found.problems)
     if options.json:

@@ -20,7 +20,13 @@ from typing import Any, Protocol
 import attrs
 from torch import Tensor
 
-from speedtronic.errors import Denied, LaneError, SpeedtronicError, TrainingError
+from speedtronic.errors import (
+    Corrupt,
+    Denied,
+    LaneError,
+    SpeedtronicError,
+    TrainingError,
+)
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.progress import Progress, cut, install
 from speedtronic.pure.round import events as e
@@ -299,6 +305,8 @@ class Coordinator:
             event = e.Failed(time.monotonic(), effect, str(error), permanent=True)
         except SpeedtronicError as error:
             event = e.Failed(time.monotonic(), effect, str(error))
+            if isinstance(effect, e.Fetch) and isinstance(error, Corrupt):
+                self._parts.looker.suspect(effect.revision, str(error))
             if isinstance(effect, e.Upload):
                 self._note("delta_upload_failed", reason=str(error))
         except Exception as error:  # a mistake of ours must not end in silence
@@ -339,7 +347,10 @@ class Coordinator:
                 made = leader.fold(effect)
                 if isinstance(made, Harm):
                     return e.Suspected(
-                        now_s=now(), names=made.names, reason=made.reason
+                        now_s=now(),
+                        names=made.names,
+                        reason=made.reason,
+                        certain=made.certain,
                     )
                 return e.Folded(now(), *made)
             case e.Publish():

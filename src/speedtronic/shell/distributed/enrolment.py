@@ -10,15 +10,17 @@ from pathlib import Path
 
 import attrs
 
-from speedtronic.errors import ConfigError, Conflict, StorageError
+from speedtronic.errors import ConfigError, Conflict, Corrupt, StorageError
 from speedtronic.pure.round import names
 from speedtronic.pure.round import roster as rosters
 from speedtronic.pure.round.roster import Roster
+from speedtronic.shell.atomic import write_bytes
 from speedtronic.shell.distributed.look import read_view
 from speedtronic.shell.distributed.recording import lane_of_a_run
-from speedtronic.shell.distributed.trust import Trust, signed_roster
+from speedtronic.shell.distributed.trust import Trust, check_roster, signed_roster
 from speedtronic.shell.keys import Key, key_file, load
 from speedtronic.shell.lanes.base import Lane
+from speedtronic.shell.regular import read_limited
 
 ATTEMPTS = 8  # others commit to the lane, too
 
@@ -78,8 +80,8 @@ def ask(place: str, change: Callable[[Roster], Roster], key: str | None) -> str:
                 f"{place}: the run is open, whoever can write to its lane takes part;"
                 " a run with a roster begins with distributed.trust: signed"
             )
-        old = found.proposal or found.roster
-        owner = owner_key(found.roster.owner, key)
+        owner, path = owner_key(found.roster.owner, key)
+        old = _newest(found.proposal or found.roster, path)
         try:
             new = change(old)
         except ValueError as error:
@@ -87,7 +89,9 @@ def ask(place: str, change: Callable[[Roster], Roster], key: str | None) -> str:
         told = rosters.changes(old, new)
         if not told:
             return "the roster is so already"
-        data = rosters.encode(signed_roster(new, owner))
+        signed = signed_roster(new, owner)
+        data = rosters.encode(signed)
+        _keep(signed, path)  # before anybody else has it
         line = f"asks for roster version {new.version}"
         try:
             found.lane.commit({names.ROSTER: data}, parent=found.revision, message=line)
@@ -95,12 +99,46 @@ def ask(place: str, change: Callable[[Roster], Roster], key: str | None) -> str:
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        return f"{'; '.join(told)}: as soon as a leader publishes it"
+        members = ", ".join(f"{m.node} ({m.role})" for m in new.members)
+        return (
+            f"{'; '.join(told)}: as soon as a leader publishes it. The roster is then "
+            f"{members}"
+        )
     raise AssertionError("unreachable")
 
 
-def owner_key(public: str, given: str | None) -> Key:
-    """The private key of a run's owner.
+def _kept(roster: Roster, path: Path) -> Path:
+    return path.with_name(f"{path.stem}.{roster.run}.roster.json")
+
+
+def _newest(roster: Roster, path: Path) -> Roster:
+    """The newer of a roster on the lane and the last one that was signed here.
+
+    Whoever can write to the lane can put an older one back, and a change of it would
+    let in whom the owner has put out.
+    """
+    try:
+        kept = rosters.parse(
+            read_limited(_kept(roster, path), rosters.MAX_ROSTER_BYTES)
+        )
+        check_roster(kept, str(_kept(roster, path)))
+    except FileNotFoundError:
+        return roster
+    except (OSError, Corrupt) as error:
+        raise ConfigError(
+            f"{_kept(roster, path)}: {error}; it holds the last roster that was signed "
+            "here: compare `speedtronic roster show` with who should take part, then "
+            "remove it"
+        ) from error
+    return kept if rosters.newer(roster, kept) else roster
+
+
+def _keep(roster: Roster, path: Path) -> None:
+    write_bytes(_kept(roster, path), rosters.encode(roster))
+
+
+def owner_key(public: str, given: str | None) -> tuple[Key, Path]:
+    """The private key of a run's owner, and its file.
 
     Raises:
         ConfigError: it is not here.
@@ -110,16 +148,18 @@ def owner_key(public: str, given: str | None) -> Key:
         key = load(Path(given).expanduser())
         if key.public != public:
             raise ConfigError(f"{given}: its public half is not the owner's, {public}")
-        return key
-    folder = key_file("any").parent
+        return key, Path(given).expanduser()
+    folder, unread = key_file("any").parent, []
     for path in sorted(folder.glob("*.pem")):
         try:
             key = load(path)
-        except (ConfigError, StorageError):
+        except (ConfigError, StorageError) as error:
+            unread.append(str(error))
             continue
         if key.public == public:
-            return key
+            return key, path
     raise ConfigError(
         f"the run's owner has the key {public}, and it is not in {folder}; say this on"
         " the machine that began the run, or name its file with --owner-key"
+        + "".join(f"; {line}" for line in unread[:3])
     )

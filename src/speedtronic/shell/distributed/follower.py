@@ -6,6 +6,7 @@ Called in background threads, one call of a kind at a time. Nothing here decides
 from pathlib import Path
 
 from speedtronic.errors import Corrupt
+from speedtronic.pure.blobname import obstacles
 from speedtronic.pure.delta import Delta, Weights
 from speedtronic.pure.round.events import Fetch
 from speedtronic.pure.round.header import Header
@@ -71,8 +72,14 @@ class Follower:
         if not path.exists():
             self.forget()
             write_delta(path, delta, header, signature_of(header, self._key))
+        name = header.name.path
         line = f"{header.node}: delta {header.seq} on round {header.base_round}"
-        self._lane.commit({header.name.path: path}, parent=ANY, message=line)
+        self._lane.commit({name: path}, self._obstacles(name), parent=ANY, message=line)
+
+    def _obstacles(self, name: str) -> list[str]:
+        """What somebody put in the way of a file, such as one named as its folder."""
+        head = self._lane.head()
+        return obstacles(self._lane.names("", head), [name]) if head else []
 
     def forget(self) -> None:
         """Remove the files of deltas that are decided."""

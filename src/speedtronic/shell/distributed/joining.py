@@ -274,10 +274,9 @@ def _admission(found: Found, config: Config) -> Iterator[str]:
     yield f"the run is signed, its owner's key is {roster.owner}"
     member = roster.member(node)
     if member is None or member.key != key:
-        role = " --role master" if config.distributed.role == "auto" else ""
         yield (
             f"its owner lets this node in with: speedtronic roster add {found.place} "
-            f"{node} {key}{role}"
+            f"{node} {key} (with --role master it may also lead)"
         )
 
 

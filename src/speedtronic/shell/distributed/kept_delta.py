@@ -6,7 +6,7 @@ from pathlib import Path
 from speedtronic.errors import Corrupt, Damaged
 from speedtronic.pure.delta import Weights
 from speedtronic.pure.round import audit
-from speedtronic.pure.round.admit import MAX_OVERHEAD_BYTES
+from speedtronic.pure.round.admit import MAX_OVERHEAD_BYTES, Bounds, norm_limit
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.names import DeltaName
@@ -52,11 +52,13 @@ def fetch_delta(
     except Damaged as error:
         raise Corrupt(str(error).replace(str(path), "its file")) from error
     announced = header.payload, header.payload_bytes
+    limit = norm_limit(new, header, Bounds(payload_bytes=0), None)
     told = [
         audit.counts(old, new, name, header, signer),
         "" if announced == (found.payload, found.payload_bytes) else _other(header),
         "; ".join(found.mismatch),
         "" if found.finite else "it is not finite",
+        "" if found.norm <= limit else f"its norm {found.norm:.6g} is beyond {limit:g}",
     ]
     if problems := [line for line in told if line]:
         raise Corrupt(problems[0])

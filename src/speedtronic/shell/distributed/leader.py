@@ -13,8 +13,9 @@ import attrs
 
 from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
 from speedtronic.pure.aggregate import mean
+from speedtronic.pure.blobname import obstacles
 from speedtronic.pure.card import MAX_CARD_BYTES
-from speedtronic.pure.delta import Weights
+from speedtronic.pure.delta import Delta, Weights, non_finite
 from speedtronic.pure.outer import OuterState
 from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Broken, Candidate, Facts
@@ -70,6 +71,7 @@ class Harm(NamedTuple):
 
     names: tuple[DeltaName, ...]
     reason: str
+    certain: bool = True  # false where nothing tells them apart
 
 
 MUCH = 4.0  # times the length to which a rule cuts: no honest work is that long
@@ -196,8 +198,12 @@ class Leader:
     ) -> Harm | None:
         """Which deltas make a round worse than the guard allows; None if it does not.
 
-        Each half is tried by itself, as a round of its mean.
+        Each half is tried by itself, by the rule of the run if it is enough for that,
+        else by the mean.
         """
+        if non_finite(Delta(params=after.weights.params, buffers={})):
+            largest = max(effect.accepted, key=lambda c: c.facts.norm)
+            return Harm((largest.name,), "harmful: with it the model is not finite")
         guard = self._guard
         if guard is None:
             return None
@@ -212,14 +218,16 @@ class Leader:
                 for c in part
             }
             state = read_global(*files, manifest.round)
-            tried, _ = outer_step_from_files(state, deltas, mean(), rule.outer)
+            how = rule.aggregator if len(deltas) >= rule.least else mean()
+            tried, _ = outer_step_from_files(state, deltas, how, rule.outer)
             return rises(before, guard.loss(tried.weights), guard.bound)
 
         blamed = culprits(effect.accepted, harmful, 2 * len(effect.accepted))
         reason = (
             f"harmful: with it the held-out loss goes from {before:.4g} to {loss:.4g}"
         )
-        return Harm(tuple(c.name for c in blamed), reason)
+        certain = len(blamed) < len(effect.accepted) or len(blamed) == 1
+        return Harm(tuple(c.name for c in blamed), reason, certain)
 
     def publish(self, effect: Publish) -> None:
         """Commit a manifest and what belongs to it.
@@ -240,13 +248,29 @@ class Leader:
                 if file.sha256 not in self._made:
                     raise LaneError(f"{file.name} of round {manifest.round} is gone")
                 adds[file.name] = self._made[file.sha256]
-        if effect.restores:
+        if effect.restores and effect.parent is not None:
             for file in (manifest.weights, manifest.momentum):
-                if file.sha256 in self._made:
-                    adds[file.name] = self._made[file.sha256]
-        adds |= {new: Copy(old) for old, new in effect.copies}
+                adds[file.name] = self._file(file, effect.parent)
+        adds |= {new: self._kept(old) for old, new in effect.copies}
         line = f"round {manifest.round}, serial {manifest.serial}"
-        self._lane.commit(adds, effect.deletes, parent=effect.parent, message=line)
+        deletes = (*effect.deletes, *self._obstacles(adds, effect))
+        self._lane.commit(adds, deletes, parent=effect.parent, message=line)
+
+    def _kept(self, name: str) -> Blob:
+        """A delta that counted: the file that was judged, not what lies there now."""
+        try:
+            path = self._path(names.parse_delta(name))
+        except ValueError:
+            return Copy(name)
+        return path if path.exists() else Copy(name)
+
+    def _obstacles(self, adds: Mapping[str, Blob], effect: Publish) -> list[str]:
+        """Names on the lane that nobody of the run made, and that are in the way."""
+        if effect.parent is None:
+            return []
+        listing = self._lane.names("", effect.parent)
+        gone = {*effect.deletes, *adds}
+        return [name for name in obstacles(listing, adds) if name not in gone]
 
     def _read(self, name: DeltaName, revision: str) -> Candidate:
         path = self._path(name)

@@ -24,6 +24,7 @@ class Looker:
     def __init__(self, lane: Lane, trust: Trust | None = None) -> None:
         self._lane, self._trust = lane, trust or Trust()
         self._newest = View(revision=None, manifest=None)
+        self._suspected = ("", "")
 
     def look(self) -> View:
         """The head with its manifest and what lies beside it.
@@ -33,6 +34,8 @@ class Looker:
                 holds is no manifest that this run trusts.
         """
         revision, newest = self._lane.head(), self._newest
+        if revision is not None and revision == self._suspected[0]:
+            return View(revision=revision, manifest=None, spoiled=self._suspected[1])
         if revision is not None and revision == newest.revision:
             return newest
         view = View(revision=None, manifest=None)
@@ -41,6 +44,10 @@ class Looker:
         if not view.spoiled:
             self._newest = view
         return view
+
+    def suspect(self, revision: str, reason: str) -> None:
+        """A file that the manifest of a revision names has other bytes there."""
+        self._suspected = revision, reason
 
     def _read(self, revision: str) -> View:
         """A revision; once a run is known, what is no manifest of it is an answer."""

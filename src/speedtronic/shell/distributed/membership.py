@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from speedtronic.errors import Corrupt, RunError
+from speedtronic.errors import ConfigError, Corrupt, RunError
 from speedtronic.pure.config import Config
 from speedtronic.pure.round import plain
 from speedtronic.pure.round.header import word_text
@@ -85,29 +85,52 @@ def keep_up(run_folder: Path, run: str, trust: Trust) -> None:
 
 
 def trust_of(config: Config, known: Membership | None) -> Trust:
-    """Whose word counts for a node that starts."""
+    """Whose word counts for a node that starts.
+
+    Raises:
+        ConfigError: the config names another owner than the one that is kept.
+    """
     section = config.distributed
+    if known and section.owner not in (None, known.owner):
+        kept = f"owner {known.owner}" if known.owner else "no owner"
+        raise ConfigError(
+            f"distributed.owner: this node belongs to run {known.run} of {kept}, found "
+            f"{section.owner}; if that is right, begin another run folder"
+        )
     mode = section.trust or ("signed" if on_hub(lane_name(section)) else "open")
     return Trust(
         owner=section.owner or (known.owner if known else None),
         version=known.version if known else 0,
+        open_run=known.run if known and known.owner is None else None,
         signed=section.trust == "signed",
         begins_signed=mode == "signed",
     )
 
 
-def node_key(config: Config, trust: Trust) -> Key | None:
+def node_key(config: Config, trust: Trust, *, member: bool = False) -> Key | None:
     """The key of this node, made when it is needed first; None in an open run.
 
+    Args:
+        config: of the node.
+        trust: what is known of the run.
+        member: it belongs to the run already, with a key that it had.
+
     Raises:
-        ConfigError: its file cannot be used.
+        ConfigError: its file cannot be used, or a member's is gone.
         StorageError: it cannot be read or written.
     """
     begins = trust.begins_signed and not trust.begun
     if not (trust.owner or trust.signed or begins):
         return None
     name = node_name(config)
-    made = load_or_create(key_file(name, config.distributed.key))
+    path = key_file(name, config.distributed.key)
+    if member and not path.exists():
+        raise ConfigError(
+            f"{path}: the key of this node is gone; put it back, or make another with "
+            "`speedtronic key new` and have the run's owner say `speedtronic roster"
+            " add`"
+        )
+    made = load_or_create(path)
     if made.new:
         logger.info("made a key for node %s in %s", name, made.path)
     return made.key

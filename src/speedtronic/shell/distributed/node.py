@@ -132,7 +132,7 @@ def join(config: Config, session: Session, fingerprint: str) -> Joined:
         logger.warning("%s; going on from the newest checkpoint", error)
     except LaneError as error:
         raise RunError(f"distributed.lane: {error}") from error
-    key = node_key(config, trust)
+    key = node_key(config, trust, member=member)
     return Joined(
         node=node, lane=lane, recipe=own, stores=stores, trust=trust, key=key, stop=stop
     )
@@ -277,7 +277,10 @@ def _master(
         if joined.key and joined.trust.begins_signed:
             run = run_id(joined.lineage, weights, life, joined.key.public)
             keys = founding_keys(config, joined.node, joined.key)
-            first = founded(run, joined.key.public, keys)
+            try:
+                first = founded(run, joined.key.public, keys)
+            except ValueError as error:
+                raise ConfigError(f"distributed.collaborators: {error}") from None
             roster = signed_roster(first, joined.key)
         genesis = Genesis(weights=weights, momentum=momentum, roster=roster)
     size = sum(
@@ -288,6 +291,7 @@ def _master(
     settings = MasterSettings(
         node=joined.node,
         life=life,
+        key=joined.key.public if joined.key else "",
         lineage=joined.lineage,
         limits=Limits(
             staleness=section.staleness,

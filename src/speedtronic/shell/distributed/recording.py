@@ -5,6 +5,7 @@ goes on meanwhile changes nothing. What was written by others is checked here as
 manifests go; tensors are read by `speedtronic.shell.distributed.replay`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -125,6 +126,20 @@ def lane_of_a_run(text: str) -> Lane:
         return parse_lane(text)
     except (Unavailable, Denied) as error:
         raise ConfigError(str(error)) from error
+
+
+def owner_of(text: str | None) -> str | None:
+    """The public key of an owner that a command line names.
+
+    Raises:
+        ConfigError: it is none.
+
+    >>> owner_of("a" * 64) == "a" * 64
+    True
+    """
+    if text is not None and not re.fullmatch(names.KEY, text, re.ASCII):
+        raise ConfigError(f"--owner: expected 64 lower-case hex digits, found {text!r}")
+    return text
 
 
 def open_recording(lane: Lane, owner: str | None = None) -> Recording:

@@ -29,6 +29,7 @@ class Trust:
     owner: str | None = None  # None: whoever the first manifest names
     version: int = 0  # the newest roster seen
     signed: bool = False  # refuse a run that is open
+    open_run: str | None = None  # a run that has no owner, as this node knows
     begins_signed: bool = False  # how a run that is not there yet would begin
     begun: bool = False  # there is a run already
     learned: Callable[[str], None] = lambda run: None  # called with a newer roster
@@ -47,6 +48,8 @@ class Trust:
             if self.owner or self.signed:
                 raise Corrupt(f"{what}: expected a signed run, found no roster")
             return manifest
+        if manifest.run == self.open_run:
+            raise Corrupt(f"{what}: run {manifest.run} was open, here it has an owner")
         if self.owner not in (None, roster.owner):
             raise Corrupt(
                 f"{what}: expected the run of owner {self.owner}, found {roster.owner}"

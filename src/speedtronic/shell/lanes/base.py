@@ -16,7 +16,7 @@ from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from speedtronic.errors import Denied, Missing
+from speedtronic.errors import Corrupt, Missing
 from speedtronic.pure.blobname import check_name, collision, name_problem
 
 __all__ = [
@@ -117,7 +117,8 @@ class Lane(Protocol):
             Conflict: the head is not ``parent``; nothing was written.
             Unavailable: it may have been written: look before trying again.
             Missing: a name to delete or to copy is not there; nothing was written.
-            Denied: not permitted, or two names would collide; nothing was written.
+            Denied: not permitted; nothing was written.
+            Corrupt: two names would collide; nothing was written.
             ValueError: a name outside the grammar, or nothing to do.
             StorageError: a file to add cannot be read; nothing was written.
         """
@@ -170,7 +171,8 @@ def grow(
 
     Raises:
         Missing: a name to delete or to copy is not in ``tree``.
-        Denied: two names of the result cannot both be files.
+        Corrupt: two names of the result cannot both be files. Somebody put one in the
+            way; a leader takes it away again.
 
     >>> grow("here", {"a": 1, "b": 2}, {"c": 3}, {"d": "a"}, ["a"])
     {'b': 2, 'c': 3, 'd': 1}
@@ -185,7 +187,7 @@ def grow(
     result |= {name: tree[source] for name, source in copies.items()}
     clash = collision(sorted(result))
     if clash:
-        raise Denied(f"{where}: {clash}")
+        raise Corrupt(f"{where}: {clash}")
     return dict(sorted(result.items()))
 
 
