@@ -188,14 +188,17 @@ def tell(rows: list[dict[str, Any]]) -> None:
     for steps, kind in LENGTHS.items():
         marked.rewrite(PAGE, f"{steps} steps", table(rows, steps))
         lines = {
-            row["name"]: [
-                (point["step"], point[kind]) for point in row["curve"] if kind in point
-            ]
+            row["name"]: points
             for row in rows
-            if row["key"][3] == steps
+            if row["key"][3] == steps and len(points := _points(row, kind)) > 2
         }
         picture = curves.svg(lines, "steps", f"{kind}, nats per byte")
         PAGE.with_name(f"optimizers-{steps}.svg").write_text(picture, "utf-8")
+
+
+def _points(row: dict[str, Any], kind: str) -> list[tuple[float, float]]:
+    curve = row["curve"]
+    return [(point["step"], point[kind]) for point in curve if kind in point]
 
 
 def main() -> None:

@@ -229,11 +229,11 @@ def main() -> None:
         ]
         found["rows"] += compare(size, names, options)
         show([row for row in found["rows"] if row["size"] == size])
-    found["load_after"] = os.getloadavg()[0]
+        found["load_after"] = os.getloadavg()[0]
+        options.results.parent.mkdir(parents=True, exist_ok=True)
+        options.results.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     for mode in left_out:
         print(f"not run: {mode}, this CPU has no bfloat16")
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
 def show(rows: list[dict[str, Any]]) -> None:

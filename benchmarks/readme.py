@@ -25,9 +25,14 @@ NAMES = {
 def text(found: dict[str, Any]) -> Iterator[str]:
     """The lines between the marks."""
     yield (
-        f"{found['machine']}, {found['threads']} threads, torch {found['torch']}."
+        f"{found['machine']}, {found['threads']} thread(s), torch {found['torch']}."
         f" Ratios of {found['clock']}: medians, with half the spread. The load"
         f" was {found['load_before']:.1f} before and {found['load_after']:.1f} after."
+    )
+    rounds = {row["size"]: len(row["taken"]) for row in found["rows"]}
+    yield (
+        f"Rounds: {', '.join(f'{count} at {size}' for size, count in rounds.items())}."
+        " The last two columns are wall time at that load."
     )
     yield from (
         f"Not run: {mode}, for which this CPU has no instructions."

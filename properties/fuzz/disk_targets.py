@@ -203,6 +203,7 @@ def _restore(data: bytes, arena: Arena) -> None:
 
 
 RUN = json.loads(MADE["run"]["run.json"])
+RUN["finish"] = {"step": 3, "max_steps": 3, "max_minutes": None}
 
 
 def _run(data: bytes, arena: Arena) -> None:

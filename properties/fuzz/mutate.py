@@ -109,7 +109,7 @@ def scalar(random: Random) -> Any:
     """A value that readers get wrong."""
     kind = random.randrange(6)
     if kind == 0:
-        return random.choice((None, True, False, [], {}, [[]], {"": {}}))
+        return _apart(random.choice((None, True, False, [], {}, [[]], {"": {}})))
     if kind in (1, 2):
         return random.choice(NAMES)
     if kind == 3:
@@ -160,24 +160,29 @@ def _change(random: Random, container: Any, key: Any, more: Sequence[Any]) -> No
     elif kind == 2 and isinstance(container, dict):
         container[random.choice((*NAMES, "extra"))] = scalar(random)
     elif kind == 3 and isinstance(container, list):
-        container[key:key] = [old] * random.choice((1, 2, 30))
+        container[key:key] = [_apart(old) for _ in range(random.choice((1, 2, 30)))]
     elif kind == 4:
         container[key] = [old]
     elif kind == 5:
         other, place = random.choice(places(container))
-        container[key] = json.loads(json.dumps(other[place]))
-        other[place] = json.loads(json.dumps(old))
+        container[key] = _apart(other[place])
+        other[place] = _apart(old)
     elif kind == 6 and isinstance(old, str):
         container[key] = _change_text(random, old)
     elif kind == 6 and type(old) in (int, float):
         tweaks = (old + 1, old - 1, -old, old * 10, float(old), str(old), bool(old))
         container[key] = random.choice(tweaks)
     elif kind == 7 and more:
-        container[key] = random.choice(more)
+        container[key] = _apart(random.choice(more))
     elif kind == 8:
         container[key] = _HOLE
     else:
         container[key] = scalar(random)
+
+
+def _apart(value: Any) -> Any:
+    """A copy, so that no later change of one place is one of another."""
+    return json.loads(json.dumps(value))
 
 
 def _change_text(random: Random, text: str) -> str:

@@ -4,8 +4,9 @@ import functools
 import tempfile
 from pathlib import Path
 
+import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from properties.optim.strategies import OPTIMIZERS, SHAPES, names, normal, seeds
 from torch import Tensor
@@ -163,3 +164,40 @@ def test_a_round_of_one_node_changes_nothing(name: str, seed: int) -> None:
     if isinstance(expected, AveragedState):
         expected = evolve(expected, average=trained.optimizer.average)
     same_bits(expected, begin_again(optimizer, trained.optimizer, params))
+
+
+WHOLE = (  # between them every piece there is
+    "muon+, cautious, and adamw",
+    "normuon, cautious decay, and adamw",
+    "muon and adamw, looking ahead and averaged",
+    "muon by polar express, as large as adamw, and cautious adamw",
+)
+
+
+@pytest.fixture(scope="module", params=WHOLE)
+def compiled_step(request: pytest.FixtureRequest) -> tuple[str, StepRunner]:
+    """A whole step with clipping, traced once and written over its state."""
+    torch._dynamo.reset()
+    optimizer, rule = OPTIMIZERS[request.param], StepRule(max_norm=1.0)
+    runner = StepRunner(SLOPE, optimizer, rule, compiled="aot_eager", warn=pytest.fail)
+    return request.param, runner
+
+
+@settings(max_examples=3, phases=[Phase.generate])  # shrinking would compile again
+@given(seed=seeds)
+def test_a_compiled_step_is_the_eager_one(
+    compiled_step: tuple[str, StepRunner], seed: int
+) -> None:
+    """Donated, over several steps, to rounding; one graph for all of them."""
+    name, compiled = compiled_step
+    eager = StepRunner(SLOPE, OPTIMIZERS[name], StepRule(max_norm=1.0), donate=False)
+    expected, actual = begin(name, seed), begin(name, seed)
+    for step in range(2):
+        batch = [rows(seed + step)]
+        expected, told = eager(expected, batch)
+        actual, info = compiled(actual, batch)
+        torch.testing.assert_close(told.loss, info.loss, rtol=1e-4, atol=1e-5)
+
+    torch.testing.assert_close(
+        named_leaves(expected.params), named_leaves(actual.params), rtol=1e-3, atol=1e-3
+    )

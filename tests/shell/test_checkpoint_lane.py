@@ -201,6 +201,36 @@ def test_what_is_damaged_on_the_lane_is_passed_over(
     assert line.startswith("dir:there: step 2 is passed over: ")
 
 
+class Swollen(MemoryLane):
+    """A lane on which the files of some names are huge, and nothing is fetched."""
+
+    ending = "-"
+
+    def names(self, prefix: str, revision: str) -> dict[str, int]:
+        found = super().names(prefix, revision)
+        return {n: 2**40 if n.endswith(self.ending) else s for n, s in found.items()}
+
+    def fetch(self, name: str, revision: str, path: Path) -> str:
+        assert not name.endswith(self.ending), "it was downloaded"
+        return super().fetch(name, revision, path)
+
+    def read(self, name: str, revision: str) -> bytes:
+        assert not name.endswith(self.ending), "it was read"
+        return super().read(name, revision)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.safetensors", "run.json"])
+def test_what_has_another_size_is_not_downloaded(tmp_path: Path, name: str) -> None:
+    """Sizes are listed, so nobody fills this disk."""
+    lane = Swollen()
+    stored(lane).store(*written(tmp_path / "there", 1))
+    lane.ending = name
+    here = tmp_path / "here"
+    here.mkdir()
+    with pytest.raises((LaneError, RunError), match="is not there|bytes"):
+        stored(lane).restore(here, here / "checkpoints", required=True)
+
+
 def test_damage_everywhere_begins_nothing(tmp_path: Path) -> None:
     """A run that was there must not begin anew in silence."""
     lane = MemoryLane()

@@ -157,6 +157,31 @@ def test_a_damaged_record_is_refused(tmp_path: Path, text: str) -> None:
     assert text == (tmp_path / "run.json").read_text()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"finish": {"step": "3", "max_steps": 3, "max_minutes": None}},
+        {"finish": {"step": 3, "max_steps": 3}},
+        {"finish": []},
+        {"config": 3},
+        {"config": {"run": {"name": "../x"}}},
+        {"run_id": None},
+        {"run_id": "\x1b[2J"},
+        {"more": 1},
+    ],
+    ids=repr,
+)
+def test_a_record_of_another_form_is_refused(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    """Field by field, before anything goes by it."""
+    begin(tmp_path)
+    told = json.loads((tmp_path / "run.json").read_text()) | change
+    (tmp_path / "run.json").write_text(json.dumps(told))
+    with pytest.raises(RunError, match=r"run.json is damaged or of another versio"):
+        RunDirectory.open(tmp_path, "resume", PLAIN)
+
+
 def test_what_may_change_is_said(tmp_path: Path) -> None:
     """Steps and logging may, and the record follows."""
     begin(tmp_path)

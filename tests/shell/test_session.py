@@ -4,10 +4,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
+from speedtronic.pure.config import Config, Model
 from speedtronic.pure.inner import InnerState
+from speedtronic.pure.optim import adamw
+from speedtronic.shell import session as shell_session
 from speedtronic.shell.config import config_from_dict
 from speedtronic.shell.data.prepare import silent
 from speedtronic.shell.opening import open_session
@@ -48,3 +52,22 @@ def test_a_config_chooses_the_arithmetic_of_muon(tmp_path: Path) -> None:
             assert 0 < apart < 0.1 * moved(exact, name).norm(), name
         else:
             assert 0 == apart, name
+
+
+@pytest.mark.parametrize(
+    ("device", "recomputes", "told"),
+    [
+        ("cpu", False, ["ooo_backprop: cpu has no streams, the backward keeps its"]),
+        ("cuda", False, []),
+        ("cuda", True, ["ooo_backprop: blocks that are recomputed keep their order"]),
+    ],
+)
+def test_an_order_that_is_kept_is_told(
+    device: str, recomputes: bool, told: list[str]
+) -> None:
+    """A field that is accepted and idle is never silent."""
+    model = Model(gradient_checkpointing=recomputes)
+    config = Config(ooo_backprop=True, model=model)
+    found = shell_session._without_effect(config, adamw(0.1), torch.device(device))
+
+    assert told == [line[: len(start)] for line, start in zip(found, told, strict=True)]

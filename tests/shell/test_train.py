@@ -136,6 +136,17 @@ def test_a_run_that_lost_its_exactness_never_claims_it_again(
     assert [True, False, False] == [told[name]["exact"] for name in sorted(told)]
 
 
+@pytest.mark.parametrize(
+    "summary", ["[]", "{", '{"loss": [], "steps": "x"}', '{"loss": {"last": 3}}']
+)
+def test_a_finished_run_bears_any_summary(make: Make, summary: str) -> None:
+    """What is told of it then is less; the run is still finished."""
+    done = train(make())
+    (done.run_directory / "summary.json").write_text(summary)
+    told = train(make(), resume="auto")
+    assert (done.steps, None) == (told.steps, told.loss)
+
+
 def test_a_finished_run_says_so_and_trains_no_more(make: Make) -> None:
     """Resuming it gives the same result; starting it anew is refused."""
     first = train(make())

@@ -2,16 +2,16 @@
 
 With n deltas, f of them faulty. How many it can be, and how many deltas a rule needs:
 
-=================  ==============================  =============  ==================
-rule               what it does                    faulty         needs
-=================  ==============================  =============  ==================
-`norm_clip`        shortens the long ones          length only    3
-`median`           middle of every coordinate      f < n / 2      3
-`trimmed_mean`     without the b most extreme      f <= b         max(3, 2b + 1)
-`geometric_median` smallest sum of distances       f < n / 2      3
-`centered_clip`    mean of what lies in a ball     f < n / 2      3
-`multi_krum`       mean of the n - f closest ones  f as told      2f + 3
-=================  ==============================  =============  ==================
+==================  ==============================  =============  ==================
+rule                what it does                    faulty         needs
+==================  ==============================  =============  ==================
+`norm_clip`         shortens the long ones          length only    3
+`median`            middle of every coordinate      f < n / 2      3
+`trimmed_mean`      without the b most extreme      f <= b         max(3, 2b + 1)
+`geometric_median`  smallest sum of distances       f < n / 2      3
+`centered_clip`     mean of what lies in a ball     f < n / 2      3
+`multi_krum`        mean of the n - f closest ones  f as told      2f + 3
+==================  ==============================  =============  ==================
 
 With fewer deltas than that they raise ValueError: of two nobody can tell which is
 wrong, and a rule that silently turned into a mean would protect nobody. A leader's

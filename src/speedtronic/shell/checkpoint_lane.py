@@ -39,6 +39,7 @@ from speedtronic.shell.checkpoint import verify
 from speedtronic.shell.checkpoint_folder import find
 from speedtronic.shell.checkpoint_manifest import FOLDER
 from speedtronic.shell.lanes.base import Blob, Lane
+from speedtronic.shell.rundir import MAX_RECORD
 
 logger = logging.getLogger(__name__)
 RECORD = "run.json"
@@ -104,7 +105,7 @@ class LaneCheckpoints:
                 steps.setdefault(int(told[2]), []).append(name)
         run_id = None
         if self._record in names:
-            run_id = _run_id(self.lane.read(self._record, head))
+            run_id = _run_id(self._read_record(names[self._record], head))
             if run_id is None:
                 raise Corrupt(f"{self.where}: {self._record} is damaged")
         newest_first = sorted(steps.items(), reverse=True)
@@ -223,8 +224,9 @@ class LaneCheckpoints:
             if mine != found.run_id:
                 raise RunError(f"{run_folder} is of run {mine}; {self._foreign('')}")
         else:
-            record = self.lane.read(self._record, found.revision)
-            write_bytes(local, record)
+            sizes = self.lane.names(self._record, found.revision)
+            size = sizes.get(self._record, 0)
+            write_bytes(local, self._read_record(size, found.revision))
         told = []
         for step, names in found.steps.items():
             if step <= own_step:
@@ -254,20 +256,26 @@ class LaneCheckpoints:
     ) -> None:
         make_writable(checkpoints)
         name = checkpoint_manifest.folder_name(step)
-        there = {name.rsplit("/", 1)[1]: name for name in names}
+        sizes = self.lane.names(self._root, revision)
+        there = {n.rsplit("/", 1)[1]: (n, sizes.get(n, -1)) for n in names}
         with new_folder(checkpoints / name, replace=True) as folder:
-            self._take(there, checkpoint_manifest.FILE, revision, folder)
-            for file in checkpoint_manifest.read(folder).files:
-                self._take(there, file, revision, folder)
+            first = there.get(checkpoint_manifest.FILE, ("", -1))
+            least, most = 0, checkpoint_manifest.MAX_SIZE
+            if not least <= first[1] <= most:
+                raise Damaged(f"{checkpoint_manifest.FILE} is not there, or is none")
+            self.lane.fetch(first[0], revision, folder / checkpoint_manifest.FILE)
+            for file, digest in checkpoint_manifest.read(folder).files.items():
+                place, size = there.get(file, ("", -1))
+                if size != digest.size:  # not even downloaded
+                    raise Damaged(f"{file} is not there as it was saved")
+                self.lane.fetch(place, revision, folder / file)
             if verify(folder).step != step:
                 raise Damaged(f"{name} holds another step")
 
-    def _take(
-        self, there: Mapping[str, str], file: str, revision: str, folder: Path
-    ) -> None:
-        if file not in there:
-            raise Damaged(f"{file} is not there")
-        self.lane.fetch(there[file], revision, folder / file)
+    def _read_record(self, size: int, revision: str) -> bytes:
+        if size > MAX_RECORD:
+            raise Corrupt(f"{self.where}: {self._record} has {size} bytes")
+        return self.lane.read(self._record, revision)
 
     def _foreign(self, run_id: str | None) -> str:
         whose = f"run {run_id}" if run_id else "another run"

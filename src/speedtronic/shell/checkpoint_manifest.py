@@ -25,7 +25,7 @@ FILE = "manifest.json"
 FOLDER = re.compile(r"step-([0-9]{8,15})")
 _FORMAT = "speedtronic checkpoint"
 _SCHEMA = 1
-_MAX_SIZE = 1 << 24  # bytes
+MAX_SIZE = 1 << 24  # bytes
 _CHUNK = 1 << 20  # bytes
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}", re.ASCII)
 
@@ -74,7 +74,7 @@ def read(folder: Path) -> Manifest:
     try:
         if not folder.is_dir():
             raise CheckpointError(f"{folder} is not a checkpoint: no such folder")
-        data = read_limited(path, _MAX_SIZE)
+        data = read_limited(path, MAX_SIZE)
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error
     try:

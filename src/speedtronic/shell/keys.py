@@ -40,7 +40,7 @@ class Key:
 
     @property
     def public(self) -> str:
-        """The public half, 64 hex digits: what a roster holds."""
+        """The public half in 64 hex digits, as a roster holds it."""
         return self._private.public_key().public_bytes_raw().hex()
 
     def sign(self, text: bytes) -> str:

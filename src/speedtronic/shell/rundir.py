@@ -23,18 +23,20 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
-from speedtronic.errors import ConfigError, RunError, StorageError
+from speedtronic.errors import ConfigError, Corrupt, RunError, StorageError
 from speedtronic.pure.config import Config
 from speedtronic.pure.config.compare import compare
+from speedtronic.pure.round import plain
 from speedtronic.pure.strict_json import from_json, to_json
 from speedtronic.shell.atomic import explained, remove_folder, sweep, write_bytes
 from speedtronic.shell.checkpoint_manifest import FOLDER
 from speedtronic.shell.config import config_from_dict, to_dict
 from speedtronic.shell.modes import make_folder, opener
+from speedtronic.shell.regular import read_limited
 
 Mode = Literal["new", "resume", "auto", "overwrite"]
 RECORD = "run.json"
@@ -54,6 +56,7 @@ LEFT_BY_A_RUN = (
     "wandb",
 )
 _SCHEMA = 1
+MAX_RECORD = 1 << 22  # bytes; a config has at most a quarter of it
 _OTHER_WAYS = "--resume continues it, --overwrite deletes it, run.name names another"
 
 
@@ -310,17 +313,12 @@ def _accept(path: Path, old: Config, new: Config) -> tuple[str, ...]:
 
 def _read(path: Path) -> Record:
     try:
-        told = from_json((path / RECORD).read_bytes())
-        if told["schema"] != _SCHEMA:
-            raise ValueError(f"schema {told['schema']!r}, expected {_SCHEMA}")
-        finish = told["finish"]
-        return Record(
-            run_id=str(told["run_id"]),
-            began=str(told["began"]),
-            config=config_from_dict(told["config"]),
-            finish=None if finish is None else Finish(**finish),
+        told = plain.record(
+            from_json(read_limited(path / RECORD, MAX_RECORD)), RECORD, _READERS
         )
-    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+        del told["schema"]
+        return Record(**{**told, "config": config_from_dict(told["config"])})
+    except (OSError, ValueError, Corrupt, ConfigError) as error:
         raise RunError(
             f"{path / RECORD} is damaged or of another version"
             f" ({' '.join(str(error).split())}); the checkpoints beside it are"
@@ -362,3 +360,27 @@ def _delete(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _finish(value: Any, where: str) -> Finish:
+    return Finish(**plain.record(value, where, _FINISH))
+
+
+def _minutes(value: Any, where: str) -> float:
+    if type(value) not in (int, float):
+        raise Corrupt(f"{where}: expected a number, found {plain.shorten(value)}")
+    return float(value)
+
+
+_FINISH: dict[str, plain.Reader[Any]] = {
+    "step": plain.integer(),
+    "max_steps": plain.integer(),
+    "max_minutes": plain.optional(_minutes),
+}
+_READERS: dict[str, plain.Reader[Any]] = {
+    "schema": plain.one_of(_SCHEMA),
+    "run_id": plain.words(100),
+    "began": plain.words(100),
+    "finish": plain.optional(_finish),
+    "config": lambda value, where: value,
+}

@@ -9,6 +9,7 @@ from speedtronic.pure.config import Config
 from speedtronic.pure.strict_json import from_json
 from speedtronic.shell import checkpoint_folder, checkpoint_manifest, rundir
 from speedtronic.shell.config import config_from_dict
+from speedtronic.shell.regular import read_limited
 
 
 @attrs.frozen(kw_only=True)
@@ -50,6 +51,7 @@ def is_run(folder: Path) -> bool:
 
 def _config(record: Path) -> Config:
     try:
-        return config_from_dict(from_json(record.read_bytes())["config"])
+        told = from_json(read_limited(record, rundir.MAX_RECORD))
+        return config_from_dict(told["config"])
     except (OSError, ValueError, KeyError) as error:
         raise RunError(f"{record} is not a run's record: {error!r}") from error

@@ -191,6 +191,8 @@ def _without_effect(
     """What the config asks for and this run does not do, at no change of a number."""
     if config.ooo_backprop and device.type != "cuda":
         yield f"ooo_backprop: {device} has no streams, the backward keeps its order"
+    elif config.ooo_backprop and config.model.gradient_checkpointing:
+        yield "ooo_backprop: blocks that are recomputed keep their order"
     if config.optimizer.fused and (
         optimizer.fused is None or device.type not in FUSED_DEVICES
     ):

@@ -213,9 +213,9 @@ def _already_done(run: RunDirectory, step: int) -> TrainResult:
     )
     told = read_summary(run.path)
     return TrainResult(
-        steps=told.get("steps", step),
-        samples=told.get("samples", 0),
-        tokens=told.get("tokens", 0),
+        steps=_count(told.get("steps"), step),
+        samples=_count(told.get("samples"), 0),
+        tokens=_count(told.get("tokens"), 0),
         loss=_last(told.get("loss")),
         validation_loss=_last(told.get("validation_loss")),
         bits_per_byte=None,
@@ -227,8 +227,14 @@ def _already_done(run: RunDirectory, step: int) -> TrainResult:
 
 
 def _last(numbers: Any) -> float | None:
-    point = None if numbers is None else numbers.get("last")
-    return None if point is None else point[1]
+    """The last value in a summary's numbers; whoever changed the file, it is told."""
+    point = numbers.get("last") if isinstance(numbers, dict) else None
+    value = point[1] if isinstance(point, list | tuple) and len(point) == 2 else None
+    return value if isinstance(value, float) else None
+
+
+def _count(value: Any, otherwise: int) -> int:
+    return value if type(value) is int else otherwise
 
 
 def _run(

@@ -38,6 +38,8 @@ from speedtronic.shell.lanes.base import Lane
 from speedtronic.shell.modes import make_folder
 from speedtronic.shell.paths import run_folder, token_folder
 
+MAX_TOKENIZER = 1 << 27  # bytes; the largest vocabularies take a fifth of it
+
 
 @attrs.frozen(kw_only=True)
 class Found:
@@ -226,6 +228,9 @@ def _with_tokenizer(found: Found, config: Config) -> Config:
     if not told.startswith(CONTENT):
         return config
     expected = told.removeprefix(CONTENT)
+    measured = found.lane.names(TOKENIZER, found.revision).get(TOKENIZER, 0)
+    if measured > MAX_TOKENIZER:
+        raise Corrupt(f"{found.place}: {TOKENIZER} has {measured} bytes")
     content = found.lane.read(TOKENIZER, found.revision)
     if hashlib.sha256(content).hexdigest() != expected:
         raise Corrupt(f"{found.place}: {TOKENIZER} is not the one that the run names")
