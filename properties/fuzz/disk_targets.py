@@ -32,6 +32,7 @@ from speedtronic.pure.outer import OuterRule, init_outer
 from speedtronic.pure.round import header
 from speedtronic.pure.strict_json import to_json
 from speedtronic.pure.transformer import Transformer
+from speedtronic.pure.tree import state
 from speedtronic.shell import blobs, checkpoint
 from speedtronic.shell.checkpoint import Snapshot
 from speedtronic.shell.checkpoint_folder import find, resume
@@ -65,7 +66,18 @@ from speedtronic.shell.weights import load_weights
 SMALL = {"vocab_size": 9, "max_seq_len": 8, "n_layer": 1, "n_head": 2, "d_model": 8}
 PARAMS = {"w": torch.arange(6.0).reshape(2, 3), "v": torch.ones(6)}
 BUFFERS = {"b": torch.tensor([True, False]), "n": torch.tensor(3)}
-STATE = {"w": torch.arange(6.0), "step": torch.tensor(3)}
+
+
+@state
+class Part:
+    """A state whose checkpoint has a file of the model and one beside it."""
+
+    params: dict[str, torch.Tensor]
+    step: torch.Tensor
+
+
+STATE = Part(params={"w": torch.arange(6.0)}, step=torch.tensor(3))
+LIKE = Part(params={"w": torch.zeros(6)}, step=torch.tensor(0))
 
 
 def _made() -> dict[str, dict[str, bytes]]:
@@ -160,16 +172,15 @@ MANIFEST = json.loads(MADE["checkpoint"]["manifest.json"])
 def _checkpoint(data: bytes, arena: Arena) -> None:
     files = MADE["checkpoint"] | {"manifest.json": data}
     folder = _lay(arena, "checkpoints/step-00000003", files)
-    like = {"w": torch.zeros(6), "step": torch.tensor(0)}
     found = find(folder.parent, "r")
     if found.path is not None:
-        assert checkpoint.load(found.path, like).step == 3
+        assert checkpoint.load(found.path, LIKE).step == 3
     for read in (checkpoint.load, resume):
         try:
             if read is resume:
-                resume(folder.parent, like, "r")
+                resume(folder.parent, LIKE, "r")
             else:
-                checkpoint.load(folder, like)
+                checkpoint.load(folder, LIKE)
         except CheckpointError:
             continue
     checkpoint.load_model(folder)
@@ -184,8 +195,7 @@ def _file_of_checkpoint(name: str) -> Any:
         sealed = _seal_checkpoint(MANIFEST | {"files": files})
         content = MADE["checkpoint"] | {name: data, "manifest.json": sealed}
         folder = _lay(arena, "checkpoints/step-00000003", content)
-        like = {"w": torch.zeros(6), "step": torch.tensor(0)}
-        checkpoint.load(folder, like, run_id="r")
+        checkpoint.load(folder, LIKE, run_id="r")
 
     return parse
 

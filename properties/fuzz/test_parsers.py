@@ -21,6 +21,8 @@ from properties.fuzz import (
 from properties.fuzz.arena import Arena
 from properties.fuzz.target import Target
 
+from speedtronic.pure.round import plain
+
 MODULES = (text_targets, round_targets, signed_targets, disk_targets)
 TARGETS: dict[str, Target] = {t.name: t for m in MODULES for t in m.TARGETS}
 SOAK = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "soak"
@@ -32,6 +34,40 @@ seen: dict[str, set[bytes]] = defaultdict(set)
 @pytest.fixture(scope="module")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     return Arena(tmp_path_factory.mktemp("fuzz"))
+
+
+WHOLE = {  # what is changed, as it is before
+    "manifest": round_targets.CONTENT["manifest.json"],
+    "header": plain.encode(round_targets.header_values()),
+    "record": plain.encode(round_targets.record_values()),
+    "run file and join": round_targets.seal(round_targets.RUN),
+    "newest manifest of a lane": round_targets.CONTENT["manifest.json"],
+    "kept manifest of a lane": round_targets.CONTENT[round_targets.KEPT],
+    "roster": plain.encode(signed_targets.ROSTER),
+    "manifest, signed by a leader": signed_targets.DATA,
+    "manifest, signed by nobody": signed_targets.DATA,
+    "key": signed_targets.PEM,
+    "tensors": disk_targets.MADE["lane"]["delta"],
+    "delta": disk_targets.MADE["lane"]["delta"],
+    "global model": disk_targets.MADE["lane"]["model.safetensors"],
+    "manifest of a checkpoint": disk_targets.MADE["checkpoint"]["manifest.json"],
+    "values of a checkpoint": disk_targets.MADE["checkpoint"]["state.json"],
+    "tensors of a checkpoint": disk_targets.MADE["checkpoint"]["state.safetensors"],
+    "checkpoint on a lane": disk_targets.MADE["checkpoint"]["manifest.json"],
+    "record of a run": disk_targets.MADE["run"]["run.json"],
+    "config.json beside weights": disk_targets.MADE["hub"]["config.json"],
+    "store.json": disk_targets.MADE["store"]["store.json"],
+    "store on a lane": disk_targets.PUSHED[disk_targets.PARTS],
+    "documents of a store": disk_targets.MADE["store"]["documents.bin"],
+    "token file, npy": disk_targets.NPY,
+    "token file, safetensors": disk_targets.TOKENS,
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_not_changed_is_accepted(name: str, arena: Arena) -> None:
+    """Or the attack would end at the door."""
+    TARGETS[name].parse(WHOLE[name], arena)
 
 
 @pytest.mark.parametrize("name", TARGETS)
