@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties.fuzz import (
+    data_targets,
     disk_targets,
     round_targets,
     signed_targets,
     text_targets,
 )
 from properties.fuzz.arena import Arena
+from properties.fuzz.made import MADE
 from properties.fuzz.target import Target
 
 from speedtronic.pure.round import plain
 
-MODULES = (text_targets, round_targets, signed_targets, disk_targets)
+MODULES = (text_targets, round_targets, signed_targets, disk_targets, data_targets)
 TARGETS: dict[str, Target] = {t.name: t for m in MODULES for t in m.TARGETS}
 SOAK = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "soak"
 INPUTS = 1500 if SOAK else 80  # of each parser
@@ -47,20 +49,20 @@ WHOLE = {  # what is changed, as it is before
     "manifest, signed by a leader": signed_targets.DATA,
     "manifest, signed by nobody": signed_targets.DATA,
     "key": signed_targets.PEM,
-    "tensors": disk_targets.MADE["lane"]["delta"],
-    "delta": disk_targets.MADE["lane"]["delta"],
-    "global model": disk_targets.MADE["lane"]["model.safetensors"],
-    "manifest of a checkpoint": disk_targets.MADE["checkpoint"]["manifest.json"],
-    "values of a checkpoint": disk_targets.MADE["checkpoint"]["state.json"],
-    "tensors of a checkpoint": disk_targets.MADE["checkpoint"]["state.safetensors"],
-    "checkpoint on a lane": disk_targets.MADE["checkpoint"]["manifest.json"],
-    "record of a run": disk_targets.MADE["run"]["run.json"],
-    "config.json beside weights": disk_targets.MADE["hub"]["config.json"],
-    "store.json": disk_targets.MADE["store"]["store.json"],
-    "store on a lane": disk_targets.PUSHED[disk_targets.PARTS],
-    "documents of a store": disk_targets.MADE["store"]["documents.bin"],
-    "token file, npy": disk_targets.NPY,
-    "token file, safetensors": disk_targets.TOKENS,
+    "tensors": MADE["lane"]["delta"],
+    "delta": MADE["lane"]["delta"],
+    "global model": MADE["lane"]["model.safetensors"],
+    "manifest of a checkpoint": MADE["checkpoint"]["manifest.json"],
+    "values of a checkpoint": MADE["checkpoint"]["state.json"],
+    "tensors of a checkpoint": MADE["checkpoint"]["state.safetensors"],
+    "checkpoint on a lane": MADE["checkpoint"]["manifest.json"],
+    "record of a run": MADE["run"]["run.json"],
+    "config.json beside weights": MADE["hub"]["config.json"],
+    "store.json": MADE["store"]["store.json"],
+    "store on a lane": data_targets.PUSHED[data_targets.PARTS],
+    "documents of a store": MADE["store"]["documents.bin"],
+    "token file, npy": data_targets.NPY,
+    "token file, safetensors": data_targets.TOKENS,
 }
 
 
