@@ -20,6 +20,7 @@ ALLOWED = {
     "json",
     "math",
     "re",
+    "statistics",
     "struct",
     "typing",
     "typing_extensions",
