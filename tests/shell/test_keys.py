@@ -2,11 +2,15 @@
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from speedtronic.errors import ConfigError
+from speedtronic.shell import keys
 from speedtronic.shell.keys import (
     Key,
     create,
@@ -121,3 +125,20 @@ def test_where_keys_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Path.home() / ".speedtronic/keys/a.pem" == key_file("a")
     with pytest.raises(ConfigError):
         key_file("../a")
+
+
+@pytest.mark.parametrize("sign", [0x00, 0x80])
+@pytest.mark.parametrize("small", sorted(keys._SMALL_ORDER), ids=lambda b: b.hex()[:4])
+def test_a_key_that_fits_anything_signs_nothing(small: bytes, sign: int) -> None:
+    """Without a private half a signature would verify for one text in eight or more."""
+    raw = small[:-1] + bytes([small[-1] | sign])
+    forged = "01" + "00" * 63  # the neutral point, and zero
+    texts = [bytes([n]) for n in range(128)]
+    assert not any(verifies(raw.hex(), forged, text) for text in texts)
+    public = Ed25519PublicKey.from_public_bytes(raw)
+    found = 0
+    for text in texts:
+        with suppress(InvalidSignature):
+            public.verify(bytes.fromhex(forged), text)
+            found += 1
+    assert found >= 8

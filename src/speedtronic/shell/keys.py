@@ -20,6 +20,20 @@ from speedtronic.shell.modes import PRIVATE_FILE, PRIVATE_FOLDER, make_folder
 from speedtronic.shell.regular import open_regular
 
 VARIABLE = "SPEEDTRONIC_KEYS"
+# Encodings of all points whose order divides 8, but for the sign of x; the last three
+# are the same as others modulo p.
+_SMALL_ORDER = {
+    bytes.fromhex(text)
+    for text in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 30 + "7f",
+    )
+}
 MAX_BYTES = 4096
 
 
@@ -54,6 +68,9 @@ class Key:
 def verifies(key: str, signature: str | None, text: bytes) -> bool:
     """Whether a public key signed a text; anything malformed did not.
 
+    Keys of small order are refused: a signature that fits them is no proof of anything
+    (C. Chalkias, F. Garillot, V. Nikolaenko, Taming the many EdDSAs, 2020, section 2).
+
     >>> verifies("00" * 32, "00" * 64, b"x"), verifies("", None, b"x")
     (False, False)
     """
@@ -61,7 +78,10 @@ def verifies(key: str, signature: str | None, text: bytes) -> bool:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        raw = bytes.fromhex(key)
+        if raw[:-1] + bytes(b & 0x7F for b in raw[-1:]) in _SMALL_ORDER:
+            return False
+        public = Ed25519PublicKey.from_public_bytes(raw)
         public.verify(bytes.fromhex(signature or ""), text)
     except (ValueError, InvalidSignature):
         return False

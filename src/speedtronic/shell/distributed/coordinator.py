@@ -138,6 +138,7 @@ class Coordinator:
         self._parts.close()
         for thread in threads:  # what hangs is left behind
             thread.join(timeout=1.0)
+        self._parts.changed(self)  # how it ended
 
     # ------------------------------------------------- for the training thread
 
