@@ -9,7 +9,7 @@ from speedtronic.shell.data import open_data
 from speedtronic.shell.data.prepare import Progress
 from speedtronic.shell.distributed.identity import data_share
 from speedtronic.shell.distributed.lane import make_lane
-from speedtronic.shell.distributed.membership import trust_of
+from speedtronic.shell.distributed.membership import begins_signed
 from speedtronic.shell.keys import key_file, load_or_create
 from speedtronic.shell.modes import make_folder
 from speedtronic.shell.paths import run_folder, token_folder
@@ -44,7 +44,7 @@ def make_ready(
                 "distributed.key: a swarm's nodes have a key each; leave it out, or set"
                 " SPEEDTRONIC_KEYS to a folder"
             )
-        if trust_of(config, None).begins_signed:  # all are of one user
+        if begins_signed(config):  # all are of one user
             load_or_create(key_file(name, config.distributed.key))
     _make_lane(swarm, resume, overwrite)
 

@@ -34,7 +34,7 @@ from speedtronic.pure.round.roster import founded
 from speedtronic.pure.round.rule import RoundRule, to_numbers
 from speedtronic.pure.tree import tree_map
 from speedtronic.shell.distributed.files import payload_of, write_delta
-from speedtronic.shell.distributed.leader import Harm, Leader
+from speedtronic.shell.distributed.leader import Leader, folded
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.trust import signature_of, signed_roster
 from speedtronic.shell.keys import Key
@@ -179,15 +179,7 @@ class _Run:
                 held = [candidate.name for candidate in self._master.candidates]
                 return events.Inspected(now_s, *self._leader.inspect(effect, held))
             case events.Fold():
-                made = self._leader.fold(effect)
-                if isinstance(made, Harm):
-                    return events.Suspected(
-                        now_s=now_s,
-                        names=made.names,
-                        reason=made.reason,
-                        certain=made.certain,
-                    )
-                return events.Folded(now_s, *made)
+                return folded(self._leader.fold(effect), now_s)
             case events.Publish():
                 self._leader.publish(effect)
                 return events.Published(now_s)

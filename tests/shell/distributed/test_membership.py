@@ -11,6 +11,7 @@ from speedtronic.pure.round.roster import Member, added
 from speedtronic.shell.distributed.membership import (
     MEMBERSHIP,
     Membership,
+    begins_signed,
     founding_keys,
     keep_up,
     node_key,
@@ -76,7 +77,7 @@ def test_a_newer_roster_outlives_the_process(tmp_path: Path) -> None:
 def test_how_a_run_begins(trust: str | None, lane: str, begins: bool) -> None:
     """Signed on the Hub, open in a folder, unless the config says otherwise."""
     config = Config(distributed=Distributed(lane=lane, trust=trust))
-    assert begins == trust_of(config, None).begins_signed
+    assert begins == begins_signed(config)
     assert (trust == "signed") == trust_of(config, None).signed
 
 
@@ -115,10 +116,11 @@ def test_a_key_is_made_when_it_is_needed(tmp_path: Path) -> None:
     """Never for an open run."""
     path = tmp_path / "a.pem"
     config = Config(distributed=Distributed(node_id="a", key=str(path)))
+    begins = Config(distributed=Distributed(node_id="a", key=str(path), lane="hub:a/b"))
     assert node_key(config, Trust()) is None
-    assert node_key(config, Trust(begins_signed=True, begun=True)) is None
+    assert node_key(begins, Trust(run=RUN)) is None
     assert not path.exists()
-    key = node_key(config, Trust(begins_signed=True))
+    key = node_key(begins, Trust())
     again = node_key(config, Trust(owner=OWNER))
     assert key and again
     assert key.public == again.public

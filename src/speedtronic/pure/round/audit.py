@@ -19,7 +19,7 @@ from speedtronic.pure.round.ledger import decide, remembered
 from speedtronic.pure.round.manifest import Manifest
 from speedtronic.pure.round.names import DeltaName
 
-MAX_LEAP = 10_000_000  # manifests between two looks: one a second for 115 days
+MAX_LEAP = 10_000_000  # manifests between two that are seen: 115 days of seconds
 CODEC = "none"  # the only one whose payload is the tensors themselves
 
 
@@ -63,6 +63,8 @@ def apart(old: Manifest, new: Manifest) -> str:
     ''
     >>> apart(later, first)
     'expected a serial of at least 2, found 0'
+    >>> apart(first, attrs.evolve(later, serial=2**40))
+    'expected a serial of at most 10000000, found 1099511627776'
     """
     shared = ["run", "lineage", "limits", "outer"]
     if new.round == old.round:
@@ -74,6 +76,9 @@ def apart(old: Manifest, new: Manifest) -> str:
     least = old.serial + max(1, new.round - old.round)
     if new.serial < least:
         return f"expected a serial of at least {least}, found {new.serial}"
+    most = old.serial + MAX_LEAP
+    if new.serial > most:
+        return f"expected a serial of at most {most}, found {new.serial}"
     if new.serial == old.serial + 1:
         return chain.breaks(old, new)
     if new.round < old.round:
@@ -85,28 +90,6 @@ def apart(old: Manifest, new: Manifest) -> str:
         return told
     told = chain.roster_apart(old, new)
     return told or _lease_apart(old, new) or _ledger_apart(old, new)
-
-
-def impossible(old: Manifest, new: Manifest) -> str:
-    """Why a node that has seen ``old`` cannot believe ``new``, which came later.
-
-    >>> from speedtronic.pure.round.limits import Limits
-    >>> from speedtronic.pure.round.manifest import File
-    >>> first = chain.genesis(
-    ...     lineage="1a" * 32, limits=Limits(), outer=(),
-    ...     weights=File("model.safetensors", "00" * 32, 8),
-    ...     momentum=File("outer.safetensors", "11" * 32, 8),
-    ...     node="a", life="ab" * 8, nonce="ab" * 8 + "-0",
-    ... )
-    >>> impossible(first, attrs.evolve(first, serial=2**40, outer=(("rate", 9),)))
-    'expected a serial of at most 10000000, found 1099511627776'
-    """
-    if new.serial <= old.serial:  # it lags, or is another attempt at the same
-        return ""
-    most = old.serial + MAX_LEAP
-    if new.serial > most:
-        return f"expected a serial of at most {most}, found {new.serial}"
-    return apart(old, new)
 
 
 def counts(

@@ -13,7 +13,7 @@ rounds safe.
 import attrs
 
 from speedtronic.pure.round.admit import Decisions, admit
-from speedtronic.pure.round.audit import impossible
+from speedtronic.pure.round.audit import apart
 from speedtronic.pure.round.backoff import share
 from speedtronic.pure.round.chain import differs
 from speedtronic.pure.round.events import (
@@ -145,7 +145,8 @@ def _looked(state: Master, now_s: float, view: View) -> MasterStep:
         return state, effects + more
     if told := _differs(state, manifest):
         return attrs.evolve(state, ended="halted"), (*effects, Halt(told))
-    if seen and (told := impossible(seen, manifest)):
+    later = seen is not None and manifest.serial > seen.serial
+    if seen and later and (told := apart(seen, manifest)):
         return _restored(state, now_s, attrs.evolve(view, spoiled=told), seen)
     state = attrs.evolve(state, spoiled=0)
     if seen is None or manifest.id != seen.id:

@@ -6,7 +6,7 @@ here stops training.
 
 import attrs
 
-from speedtronic.pure.round.audit import impossible
+from speedtronic.pure.round.audit import apart
 from speedtronic.pure.round.events import (
     Effect,
     Failed,
@@ -62,7 +62,9 @@ def looked(state: Worker, now_s: float, view: View) -> WorkerStep:
             f"{record.serial}; it trains on and waits until the run is there again"
         )
         return state, (*effects, Tell("warning", text))
-    if state.seen and (told := impossible(state.seen, manifest)):
+    seen = state.seen
+    later = seen is not None and manifest.serial > seen.serial
+    if seen and later and (told := apart(seen, manifest)):
         return unanswered(state, Failed(now_s, Look(), told))
     state = attrs.evolve(state, older=0, seen=manifest)
     if told := _left_out(state, manifest.roster):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from speedtronic.shell.options import choice, flag, option, positional, repeated
+from speedtronic.shell.trust_options import owner_option
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,7 @@ class Options:
         default="auto",
     )
     trust: bool = flag("load the code and the datasets that the run names")
-    owner: str | None = option(
-        "public key of the run's owner, as its owner told you",
-        default=None,
-        metavar="KEY",
-    )
+    owner: str | None = owner_option()
     max_steps: int | None = option(
         "steps of this node (run.max_steps)", default=None, metavar="N", kind=int
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from speedtronic.shell.options import flag, option, positional
+from speedtronic.shell.trust_options import owner_option
 
 if TYPE_CHECKING:
     from speedtronic.pure.delta import Weights
@@ -36,9 +37,7 @@ class Options:
         default=None,
         metavar="FILE",
     )
-    owner: str | None = option(
-        "public key of the run's owner: believe no other", default=None, metavar="KEY"
-    )
+    owner: str | None = owner_option()
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 

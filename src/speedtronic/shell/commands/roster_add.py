@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from speedtronic.shell.options import choice, flag, option, positional
+from speedtronic.shell.trust_options import owner_key_option
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,7 @@ class Options:
         metavar="X",
         kind=float,
     )
-    owner_key: str | None = option(
-        "file of the owner's private key (default: among the keys of this machine)",
-        default=None,
-        metavar="FILE",
-    )
+    owner_key: str | None = owner_key_option()
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 

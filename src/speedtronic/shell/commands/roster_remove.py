@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from speedtronic.shell.options import flag, option, positional
+from speedtronic.shell.options import flag, positional
+from speedtronic.shell.trust_options import owner_key_option
 
 
 @dataclass(frozen=True)
@@ -11,11 +12,7 @@ class Options:
 
     lane: str = positional("where the run is: dir:PATH or hub:OWNER/NAME", name="lane")
     node: str = positional("the node's name", name="node")
-    owner_key: str | None = option(
-        "file of the owner's private key (default: among the keys of this machine)",
-        default=None,
-        metavar="FILE",
-    )
+    owner_key: str | None = owner_key_option()
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from speedtronic.shell.options import flag, option, positional
+from speedtronic.shell.options import flag, positional
+from speedtronic.shell.trust_options import owner_option
 
 if TYPE_CHECKING:
     from speedtronic.shell.distributed.status import Status
@@ -15,9 +16,7 @@ class Options:
     """What ``status`` understands."""
 
     lane: str = positional("where the run is: dir:PATH or hub:OWNER/NAME", name="lane")
-    owner: str | None = option(
-        "public key of the run's owner: believe no other", default=None, metavar="KEY"
-    )
+    owner: str | None = owner_option()
     json: bool = flag("print one JSON object")
     debug: bool = flag("show the traceback of an error")
 

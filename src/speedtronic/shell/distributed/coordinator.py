@@ -37,7 +37,7 @@ from speedtronic.pure.round.record import Record
 from speedtronic.pure.round.worker import Worker, may_save, may_train, worker
 from speedtronic.shell.distributed.files import payload_of
 from speedtronic.shell.distributed.follower import Follower
-from speedtronic.shell.distributed.leader import Harm, Leader
+from speedtronic.shell.distributed.leader import Leader, folded
 from speedtronic.shell.distributed.look import Looker
 from speedtronic.shell.distributed.pacing import Pace
 from speedtronic.shell.distributed.saved import KEY, to_tensors
@@ -345,15 +345,7 @@ class Coordinator:
                 found = leader.inspect(effect, [c.name for c in held])
                 return e.Inspected(now(), *found)
             case e.Fold():
-                made = leader.fold(effect)
-                if isinstance(made, Harm):
-                    return e.Suspected(
-                        now_s=now(),
-                        names=made.names,
-                        reason=made.reason,
-                        certain=made.certain,
-                    )
-                return e.Folded(now(), *made)
+                return folded(leader.fold(effect), now())
             case e.Publish():
                 leader.publish(effect)
                 parts.published(effect)

@@ -40,6 +40,15 @@ def node_name(config: Config) -> str:
         raise ConfigError(f"{where}: {error}") from None
 
 
+def this_node() -> str:
+    """The name of a node here that no config names.
+
+    Raises:
+        ConfigError: the environment has one that cannot be a node's.
+    """
+    return node_name(Config())
+
+
 def told_name(config: Config) -> str:
     """The name under which a run tells of itself; alone it needs none.
 

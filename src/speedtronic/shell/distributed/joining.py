@@ -33,7 +33,7 @@ from speedtronic.shell.distributed.published import SETTINGS, read_run_file
 from speedtronic.shell.distributed.recording import lane_of_a_run, open_recording
 from speedtronic.shell.factory import resolve
 from speedtronic.shell.hub_files import TOKENIZER
-from speedtronic.shell.keys import key_file, load_or_create
+from speedtronic.shell.keys import Key, key_file, load_or_create
 from speedtronic.shell.lanes.base import Lane
 from speedtronic.shell.modes import make_folder
 from speedtronic.shell.paths import run_folder, token_folder
@@ -141,7 +141,11 @@ def join_run(
     config = _with_tokenizer(found, config)
     device = choose_device(config.run.device)
     arithmetic = choose_arithmetic(config.precision, device)
-    lines = _lines(found, config, stores, f"{device}, {arithmetic.name}")
+    key = None
+    if found.manifest.roster is not None:
+        file = key_file(node_name(config), config.distributed.key)
+        key = load_or_create(file).key
+    lines = _lines(found, config, stores, f"{device}, {arithmetic.name}", key)
     # What a run says of itself is told to a terminal, which obeys some characters.
     return Joining(config=config, lines=tuple(shown(line) for line in lines))
 
@@ -242,7 +246,11 @@ def _with_tokenizer(found: Found, config: Config) -> Config:
 
 
 def _lines(
-    found: Found, config: Config, stores: Sequence[StoreAt], device: str
+    found: Found,
+    config: Config,
+    stores: Sequence[StoreAt],
+    device: str,
+    key: Key | None,
 ) -> Iterator[str]:
     manifest, run, data = found.manifest, found.run, config.data
     yield (
@@ -265,23 +273,21 @@ def _lines(
     falls = config.scheduler.name != "constant" and config.scheduler.max_steps is None
     if falls and config.run.max_steps != theirs:
         yield f"its learning rate falls over these steps, not over the run's {theirs}"
-    yield from _admission(found, config)
+    yield from _admission(found, node_name(config), key)
     yield f"in {run_folder(config)}; the same command goes on after an end"
 
 
-def _admission(found: Found, config: Config) -> Iterator[str]:
-    """What the owner of a signed run has to do, with a key that is made here."""
-    roster, node = found.manifest.roster, node_name(config)
-    if roster is None:
+def _admission(found: Found, node: str, key: Key | None) -> Iterator[str]:
+    """Whose word counts, and what the owner of a signed run has to do."""
+    roster = found.manifest.roster
+    if roster is None or key is None:
         yield "the run is open: whoever can write to its lane changes the model"
         return
-    key = load_or_create(key_file(node, config.distributed.key)).key.public
     yield f"the run is signed, its owner's key is {roster.owner}"
-    member = roster.member(node)
-    if member is None or member.key != key:
+    if not roster.lets_in(node, key.public):
         yield (
             f"its owner lets this node in with: speedtronic roster add {found.place} "
-            f"{node} {key} (with --role master it may also lead)"
+            f"{node} {key.public} (with --role master it may also lead)"
         )
 
 

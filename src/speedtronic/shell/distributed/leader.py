@@ -12,14 +12,14 @@ from typing import NamedTuple, Protocol
 import attrs
 
 from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
-from speedtronic.pure.aggregate import mean
+from speedtronic.pure.aggregate import Origin, mean
 from speedtronic.pure.blobname import obstacles
 from speedtronic.pure.card import MAX_CARD_BYTES
 from speedtronic.pure.delta import Delta, Weights, non_finite
 from speedtronic.pure.outer import OuterState
 from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Broken, Candidate, Facts
-from speedtronic.pure.round.events import Fold, Inspect, Publish
+from speedtronic.pure.round.events import Fold, Folded, Inspect, Publish, Suspected
 from speedtronic.pure.round.guard import culprits, rises
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import File, Manifest
@@ -72,6 +72,13 @@ class Harm(NamedTuple):
     names: tuple[DeltaName, ...]
     reason: str
     certain: bool = True  # false where nothing tells them apart
+
+
+def folded(made: Round | Harm, now_s: float) -> Folded | Suspected:
+    """What a master is told of a fold."""
+    if isinstance(made, Harm):
+        return Suspected(now_s=now_s, **made._asdict())
+    return Folded(now_s, *made)
 
 
 MUCH = 4.0  # times the length to which a rule cuts: no honest work is that long
@@ -156,10 +163,7 @@ class Leader:
         """
         manifest = effect.manifest
         rule = from_numbers(manifest.outer)
-        deltas = {
-            origin_of(c.header, manifest.round + 1): self._delta(c, effect.revision)
-            for c in effect.accepted
-        }
+        deltas = self._deltas(effect, effect.accepted)
         weights = self._file(manifest.weights, effect.revision)
         momentum = self._file(manifest.momentum, effect.revision)
         try:
@@ -213,10 +217,7 @@ class Leader:
         manifest = effect.manifest
 
         def harmful(part: Sequence[Candidate]) -> bool:
-            deltas = {
-                origin_of(c.header, manifest.round + 1): self._delta(c, effect.revision)
-                for c in part
-            }
+            deltas = self._deltas(effect, part)
             state = read_global(*files, manifest.round)
             how = rule.aggregator if len(deltas) >= rule.least else mean()
             tried, _ = outer_step_from_files(state, deltas, how, rule.outer)
@@ -289,6 +290,16 @@ class Leader:
             signed_by=signer,
         )
         return Candidate(name=name, header=header, facts=facts)
+
+    def _deltas(
+        self, effect: Fold, candidates: Sequence[Candidate]
+    ) -> dict[Origin, Path]:
+        """Their files, by whose work they are."""
+        round = effect.manifest.round + 1
+        return {
+            origin_of(c.header, round): self._delta(c, effect.revision)
+            for c in candidates
+        }
 
     def _delta(self, candidate: Candidate, revision: str) -> Path:
         """The file of a delta as it was judged."""

@@ -97,14 +97,24 @@ def trust_of(config: Config, known: Membership | None) -> Trust:
             f"distributed.owner: this node belongs to run {known.run} of {kept}, found "
             f"{section.owner}; if that is right, begin another run folder"
         )
-    mode = section.trust or ("signed" if on_hub(lane_name(section)) else "open")
     return Trust(
         owner=section.owner or (known.owner if known else None),
         version=known.version if known else 0,
         open_run=known.run if known and known.owner is None else None,
         signed=section.trust == "signed",
-        begins_signed=mode == "signed",
     )
+
+
+def begins_signed(config: Config) -> bool:
+    """Whether a run that this node begins is a signed one.
+
+    >>> from speedtronic.pure.config import Distributed
+    >>> begins_signed(Config(distributed=Distributed(lane="hub:lab/run")))
+    True
+    """
+    section = config.distributed
+    mode = section.trust or ("signed" if on_hub(lane_name(section)) else "open")
+    return mode == "signed"
 
 
 def node_key(config: Config, trust: Trust, *, member: bool = False) -> Key | None:
@@ -119,7 +129,7 @@ def node_key(config: Config, trust: Trust, *, member: bool = False) -> Key | Non
         ConfigError: its file cannot be used, or a member's is gone.
         StorageError: it cannot be read or written.
     """
-    begins = trust.begins_signed and not trust.begun
+    begins = begins_signed(config) and trust.run is None
     if not (trust.owner or trust.signed or begins):
         return None
     name = node_name(config)

@@ -59,6 +59,7 @@ from speedtronic.shell.distributed.lane import (
 from speedtronic.shell.distributed.leader import Leader
 from speedtronic.shell.distributed.look import Looker, read_view
 from speedtronic.shell.distributed.membership import (
+    begins_signed,
     founding_keys,
     keep_up,
     node_key,
@@ -150,7 +151,7 @@ def _compared(
     look_over(config, stop)
     head = lane.head()
     if head is not None:
-        trust.begun = read_view(lane, head, trust).manifest is not None
+        read_view(lane, head, trust)  # whose run it is
     theirs = None if head is None else read_run_file(lane, head)
     told = [] if theirs is None else disagreements(own, theirs.recipe)
     if told:
@@ -274,7 +275,7 @@ def _master(
         copied: Weights = tree_map(lambda x: x.detach().cpu(), shared)
         weights, momentum = leader.make(init_outer(copied, rule.outer))
         roster = None
-        if joined.key and joined.trust.begins_signed:
+        if joined.key and begins_signed(config):
             run = run_id(joined.lineage, weights, life, joined.key.public)
             keys = founding_keys(config, joined.node, joined.key)
             try:

@@ -30,8 +30,7 @@ class Trust:
     version: int = 0  # the newest roster seen
     signed: bool = False  # refuse a run that is open
     open_run: str | None = None  # a run that has no owner, as this node knows
-    begins_signed: bool = False  # how a run that is not there yet would begin
-    begun: bool = False  # there is a run already
+    run: str | None = None  # that was seen
     learned: Callable[[str], None] = lambda run: None  # called with a newer roster
 
     def manifest(
@@ -47,6 +46,7 @@ class Trust:
         if roster is None:
             if self.owner or self.signed:
                 raise Corrupt(f"{what}: expected a signed run, found no roster")
+            self.run = manifest.run
             return manifest
         if manifest.run == self.open_run:
             raise Corrupt(f"{what}: run {manifest.run} was open, here it has an owner")
@@ -66,7 +66,7 @@ class Trust:
             raise Corrupt(
                 f"{what}: it is not signed by the key of node {manifest.lease.node}"
             )
-        self.owner = roster.owner
+        self.owner, self.run = roster.owner, manifest.run
         if roster.version > self.version:
             self.version = roster.version
             self.learned(manifest.run)
