@@ -296,7 +296,7 @@ class Folded:
     clipped: tuple[DeltaName, ...] = ()  # what the rule made much smaller
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Suspected:
     """The other answer to `Fold`: the round would do harm, by these deltas."""
 

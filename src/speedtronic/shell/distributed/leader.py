@@ -77,7 +77,7 @@ class Harm(NamedTuple):
 def folded(made: Round | Harm, now_s: float) -> Folded | Suspected:
     """What a master is told of a fold."""
     if isinstance(made, Harm):
-        return Suspected(now_s=now_s, **made._asdict())
+        return Suspected(now_s, *made)
     return Folded(now_s, *made)
 
 
