@@ -28,8 +28,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from speedtronic.pure.aggregate import Origin, mean
+from speedtronic.pure.aggregate import mean
 from speedtronic.pure.delta import Weights
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, OuterState, init_outer
 from speedtronic.shell.aggregate_files import outer_step_from_files
 

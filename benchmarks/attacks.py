@@ -26,10 +26,11 @@ import torch
 from torch import Tensor
 
 from rounds import TOKENS, fresh
-from speedtronic.pure.aggregate import Aggregator, Origin, aggregate, mean, token_mean
+from speedtronic.pure.aggregate import Aggregator, aggregate, mean, token_mean
 from speedtronic.pure.config import Config
 from speedtronic.pure.delta import Delta, Weights, compute_delta, non_finite
 from speedtronic.pure.delta import norm as norm_of
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, init_outer, outer_step
 from speedtronic.pure.robust import (
     centered_clip,

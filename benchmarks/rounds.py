@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 
-from speedtronic.pure.aggregate import Origin, aggregate, mean
+from speedtronic.pure.aggregate import aggregate, mean
 from speedtronic.pure.config import Config
 from speedtronic.pure.delta import Weights, compute_delta
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, init_outer, outer_step
 from speedtronic.pure.random import fold_in
 from speedtronic.pure.tree import evolve, tree_map

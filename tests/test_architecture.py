@@ -20,7 +20,6 @@ ALLOWED = {
     "json",
     "math",
     "re",
-    "statistics",
     "struct",
     "typing",
     "typing_extensions",

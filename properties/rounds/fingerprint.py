@@ -10,8 +10,9 @@ import sys
 import torch
 from torch import Tensor
 
-from speedtronic.pure.aggregate import Origin, aggregate, mean, token_mean
+from speedtronic.pure.aggregate import aggregate, mean, token_mean
 from speedtronic.pure.delta import Delta, Weights, norm
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, init_outer, outer_step
 from speedtronic.pure.robust import (
     centered_clip,

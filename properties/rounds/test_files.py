@@ -9,14 +9,9 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor
 
-from speedtronic.pure.aggregate import (
-    Aggregator,
-    Origin,
-    aggregate,
-    mean,
-    token_mean,
-)
+from speedtronic.pure.aggregate import Aggregator, aggregate, mean, token_mean
 from speedtronic.pure.delta import Delta, Weights, named
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, init_outer, outer_step
 from speedtronic.pure.reduction import ROW
 from speedtronic.pure.round.rule import RoundRule

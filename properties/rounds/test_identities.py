@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from speedtronic.pure.aggregate import Origin, aggregate, mean, token_mean
+from speedtronic.pure.aggregate import aggregate, mean, token_mean
 from speedtronic.pure.delta import (
     Delta,
     Weights,
@@ -19,6 +19,7 @@ from speedtronic.pure.delta import (
     rebase,
     subtract,
 )
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, OuterState, init_outer, outer_step
 
 AVERAGE = OuterRule(learning_rate=1.0, momentum=0.0)

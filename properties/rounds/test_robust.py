@@ -13,8 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from speedtronic.pure.aggregate import Aggregator, Origin, aggregate
+from speedtronic.pure.aggregate import Aggregator, aggregate
 from speedtronic.pure.delta import Delta
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.robust import (
     CLIP_STEPS,
     centered_clip,

@@ -6,15 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from speedtronic.pure.aggregate import (
-    Aggregator,
-    Origin,
-    aggregate,
-    mean,
-    token_mean,
-    voters,
-)
+from speedtronic.pure.aggregate import Aggregator, aggregate, mean, token_mean, voters
 from speedtronic.pure.delta import Delta, Weights, compute_delta
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, init_outer, outer_step
 from speedtronic.testing.purity import check_pure
 

@@ -7,14 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from speedtronic.pure.aggregate import (
-    Aggregator,
-    Origin,
-    aggregate,
-    by_steps,
-    token_mean,
-)
+from speedtronic.pure.aggregate import Aggregator, aggregate, token_mean
 from speedtronic.pure.delta import Delta
+from speedtronic.pure.origin import Origin, by_steps
 from speedtronic.pure.robust import (
     centered_clip,
     clipped,

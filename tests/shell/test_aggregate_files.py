@@ -8,8 +8,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from speedtronic.errors import Damaged
-from speedtronic.pure.aggregate import Origin, mean, token_mean
+from speedtronic.pure.aggregate import mean, token_mean
 from speedtronic.pure.delta import Delta, Weights, named
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, OuterState, init_outer
 from speedtronic.shell.aggregate_files import outer_step_from_files
 

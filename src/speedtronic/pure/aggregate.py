@@ -16,11 +16,9 @@ fold is a sum. Such rules are in `speedtronic.pure.robust`.
 Absent on purpose: admission. Whether a delta counts is decided before.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import attrs
 import torch
 from torch import Tensor
 
@@ -31,21 +29,17 @@ from speedtronic.pure.delta import (
     from_named,
     named,
 )
+from speedtronic.pure.origin import (
+    Origin,
+    alike,
+    discounted,
+    middle,
+    told,
+    weight_problem,
+)
 from speedtronic.pure.products import Products, products, scaled
 from speedtronic.pure.reduction import like_real, real
 from speedtronic.pure.tree import tree_map
-
-
-@attrs.frozen(order=True)
-class Origin:
-    """Who did the work of a delta, and how much of it; sorts in the order of sums."""
-
-    node: str
-    stream: str
-    sequence: int  # number of the delta in its stream
-    tokens: float = attrs.field(default=1, order=False)  # counted targets
-    staleness: int = attrs.field(default=0, order=False)  # rounds since its base
-    steps: int = attrs.field(default=1, order=False)  # inner steps in it
 
 
 class Aggregator(NamedTuple):
@@ -130,102 +124,6 @@ def token_mean(*, cap: float | None = 2.0, discount: bool = False) -> Aggregator
     return _mean_by(weigh, discount)
 
 
-def alike(origins: Sequence[Origin]) -> list[float]:
-    """The same weight for all.
-
-    >>> alike([Origin("a", "s", 1), Origin("b", "s", 1)])
-    [1.0, 1.0]
-    """
-    return [1.0 for _ in origins]
-
-
-def one_vote(origins: Sequence[Origin]) -> list[float]:
-    """The same weight for every node, however many deltas of it there are.
-
-    A node may have several streams, and would have as many votes. Of its deltas the one
-    with the newest base counts, of equally old ones the last in order.
-
-    >>> two = Origin("a", "s1", 1, staleness=2), Origin("a", "s2", 1)
-    >>> one_vote([*two, Origin("b", "s3", 1)])
-    [0.0, 1.0, 1.0]
-    """
-    newest: dict[str, Origin] = {}
-    for origin in sorted(origins):
-        known = newest.get(origin.node)
-        if known is None or origin.staleness <= known.staleness:
-            newest[origin.node] = origin
-    return [float(newest[origin.node] is origin) for origin in origins]
-
-
-def discounted(
-    weigh: Callable[[Sequence[Origin]], Sequence[float]],
-) -> Callable[[Sequence[Origin]], list[float]]:
-    """Weights as ``weigh`` gives them, times the `staleness_weight`.
-
-    >>> discounted(alike)([Origin("a", "s", 1, staleness=3)])
-    [0.5]
-    """
-    return lambda origins: [
-        weight * staleness_weight(origin.staleness)
-        for origin, weight in zip(origins, weigh(origins), strict=True)
-    ]
-
-
-def by_steps(origins: Sequence[Origin]) -> list[float]:
-    """Factors that scale deltas of more inner steps than the median down to it.
-
-    A node whose upload took long hands in the work of several rounds at once. Beside
-    the others that looks like an outlier, and a bound that lets it pass lets the same
-    length pass for everybody. Deltas of fewer steps stay as they are: whoever counts
-    the own steps could grow by telling few.
-
-    >>> steps = {"a": 50, "b": 200, "c": 50}
-    >>> by_steps([Origin(node, "s", 1, steps=n) for node, n in steps.items()])
-    [1.0, 0.25, 1.0]
-    """
-    usual = middle([origin.steps for origin in origins]) if origins else 0.0
-    return [
-        usual / origin.steps if 0 < usual < origin.steps else 1.0 for origin in origins
-    ]
-
-
-def middle(values: Sequence[float]) -> float:
-    """The median; of an even number, the mean of the two in the middle.
-
-    >>> middle([5.0, 1.0, 2.0]), middle([4, 1, 2, 9])
-    (2.0, 3.0)
-    """
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[half]
-    low, high = ordered[half - 1], ordered[half]
-    return low + (high - low) / 2  # their sum may be too large for a float
-
-
-def staleness_weight(staleness: int) -> float:
-    """``(1 + s) ** -0.5`` for a delta whose base is s rounds old (arXiv:2401.09135).
-
-    Written with a square root, which every machine rounds in the same way. It is a
-    share of the mean: a round of equally stale deltas is not made smaller.
-
-    >>> staleness_weight(0), staleness_weight(3)
-    (1.0, 0.5)
-    """
-    return 1.0 / math.sqrt(1 + staleness)
-
-
-def weight_problem(weight: float) -> str | None:
-    """Why ``weight`` (or a number of tokens) cannot count; None when it can.
-
-    >>> weight_problem(float("nan"))
-    'nan is no weight, expected a finite number, at least 0'
-    """
-    if math.isfinite(weight) and weight >= 0:
-        return None
-    return f"{weight!r} is no weight, expected a finite number, at least 0"
-
-
 def voters(origins: Iterable[Origin], rule: Aggregator) -> list[tuple[Origin, float]]:
     """Who has a vote, in the order of the sum, with weights of which the largest is 1.
 
@@ -240,12 +138,12 @@ def voters(origins: Iterable[Origin], rule: Aggregator) -> list[tuple[Origin, fl
     ordered = sorted(origins)
     for one, other in zip(ordered, ordered[1:], strict=False):
         if not one < other:
-            raise ValueError(f"{_told(one)} appears twice")
+            raise ValueError(f"{told(one)} appears twice")
     weights = rule.weigh(ordered)
     for origin, weight in zip(ordered, weights, strict=True):
         problem = weight_problem(weight)
         if problem:
-            raise ValueError(f"{_told(origin)}: {problem}")
+            raise ValueError(f"{told(origin)}: {problem}")
     largest = max(weights, default=1.0)
     if not largest:
         raise ValueError(f"all {len(ordered)} weights are 0: there is no mean")
@@ -377,7 +275,7 @@ def join_outline(outline: Weights, origin: Origin, delta: Delta) -> Weights:
     )
     problems = delta_problems(joined, meta)
     if problems:
-        raise ValueError(f"{_told(origin)}: {'; '.join(problems)}")
+        raise ValueError(f"{told(origin)}: {'; '.join(problems)}")
     return joined
 
 
@@ -457,7 +355,3 @@ _LARGEST = Aggregator(
     update=lambda state, x, weight: torch.maximum(state, x),
     finish=lambda state: state,
 )
-
-
-def _told(origin: Origin) -> str:
-    return f"node {origin.node!r}, stream {origin.stream!r}, delta {origin.sequence}"

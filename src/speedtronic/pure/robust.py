@@ -38,15 +38,8 @@ import torch
 from torch import Tensor
 
 from speedtronic.pure import rules
-from speedtronic.pure.aggregate import (
-    Aggregator,
-    alike,
-    by_steps,
-    discounted,
-    middle,
-    one_vote,
-    times,
-)
+from speedtronic.pure.aggregate import Aggregator, times
+from speedtronic.pure.origin import alike, by_steps, discounted, middle, one_vote
 from speedtronic.pure.products import Products
 
 FLOOR = 1e-3  # of the median distance: the geometric median is smooth below it

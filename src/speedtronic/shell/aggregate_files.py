@@ -22,7 +22,6 @@ from torch import Tensor
 
 from speedtronic.pure.aggregate import (
     Aggregator,
-    Origin,
     Part,
     asks,
     buffer_rule,
@@ -34,6 +33,7 @@ from speedtronic.pure.aggregate import (
     widen,
 )
 from speedtronic.pure.delta import Delta, Weights
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterInfo, OuterRule, OuterState, check_step, move
 from speedtronic.pure.products import Products, from_sums, places
 from speedtronic.pure.reduction import ROW, fold_row, real

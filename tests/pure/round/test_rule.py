@@ -3,7 +3,7 @@
 import pytest
 
 from speedtronic.errors import Corrupt
-from speedtronic.pure.aggregate import Origin
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.rule import (

@@ -12,11 +12,11 @@ would move the ledger of a stream whose node never sent it.
 What is known of a payload comes in as facts. Nothing here reads a tensor.
 """
 
-from statistics import median
 from typing import Literal
 
 import attrs
 
+from speedtronic.pure.origin import middle
 from speedtronic.pure.round.backoff import share
 from speedtronic.pure.round.header import Header, disagreement
 from speedtronic.pure.round.ledger import decide, room
@@ -199,8 +199,8 @@ def _usual(candidates: list[Candidate], bounds: Bounds) -> Usual | None:
     if len(found) < 3:
         return None
     return Usual(
-        norm=median(c.facts.norm for c in found),
-        steps=median(c.header.inner_steps for c in found),
+        norm=middle([c.facts.norm for c in found]),
+        steps=middle([c.header.inner_steps for c in found]),
     )
 
 

@@ -13,7 +13,8 @@ import attrs
 
 from speedtronic.errors import Corrupt
 from speedtronic.pure import robust, rules
-from speedtronic.pure.aggregate import Aggregator, Origin, by_steps, mean, token_mean
+from speedtronic.pure.aggregate import Aggregator, mean, token_mean
+from speedtronic.pure.origin import Origin, by_steps
 from speedtronic.pure.outer import OuterRule
 from speedtronic.pure.round.header import Header
 from speedtronic.pure.round.manifest import Scalar
@@ -27,7 +28,7 @@ class RoundRule:
     cap: float = 2.0  # of `token_mean`, in median tokens
     clip: float = 1.0  # of `norm_clip` and `centered_clip`, in median lengths
     faulty: int = 1  # of `trimmed_mean` and `multi_krum`, deltas of a round
-    discount: bool = False  # weigh by staleness, `aggregate.staleness_weight`
+    discount: bool = False  # weigh by staleness, `origin.staleness_weight`
     outer: OuterRule = OuterRule()
 
     def __attrs_post_init__(self) -> None:

@@ -12,10 +12,11 @@ from typing import NamedTuple, Protocol
 import attrs
 
 from speedtronic.errors import Corrupt, Damaged, LaneError, Missing
-from speedtronic.pure.aggregate import Origin, mean
+from speedtronic.pure.aggregate import mean
 from speedtronic.pure.blobname import obstacles
 from speedtronic.pure.card import MAX_CARD_BYTES
 from speedtronic.pure.delta import Delta, Weights, non_finite
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterState
 from speedtronic.pure.round import names
 from speedtronic.pure.round.admit import Broken, Candidate, Facts

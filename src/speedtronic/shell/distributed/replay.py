@@ -19,7 +19,8 @@ from pathlib import Path
 import attrs
 
 from speedtronic.errors import ConfigError, Corrupt, Damaged
-from speedtronic.pure.aggregate import Aggregator, Origin
+from speedtronic.pure.aggregate import Aggregator
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.outer import OuterRule, OuterState
 from speedtronic.pure.round import names
 from speedtronic.pure.round.header import Header
