@@ -9,7 +9,7 @@ from torch import Tensor
 
 from speedtronic.pure.aggregate import Aggregator, aggregate, token_mean
 from speedtronic.pure.delta import Delta
-from speedtronic.pure.origin import Origin, by_steps
+from speedtronic.pure.origin import Origin
 from speedtronic.pure.robust import (
     centered_clip,
     clipped,
@@ -174,15 +174,6 @@ def test_work_of_several_rounds_is_levelled(rule: Aggregator) -> None:
     found = aggregate(given, rule)
     assert found is not None
     assert [1.0, 1.0] == pytest.approx(found.params["w"].tolist())
-
-
-def test_few_steps_are_not_scaled_up() -> None:
-    """Who tells of one step gains nothing; without any there is nothing to divide."""
-    steps = 50, 1, 50, 0, 100
-    expected = [1.0, 1.0, 1.0, 1.0, 0.5]
-    assert expected == by_steps([of(n, steps=k) for n, k in enumerate(steps)])
-    assert [1.0] == by_steps([of(0, steps=0)])
-    assert [] == by_steps([])
 
 
 @every_rule
